@@ -1,0 +1,48 @@
+"""Bayesian sampling with noisy gradients, at the right temperature.
+
+The public names, in the order in which data flows through them.
+"""
+
+from isotherm.posterior import Posterior as Posterior
+
+# Minibatches
+from isotherm.data.minibatch import MinibatchPlan as MinibatchPlan
+from isotherm.data.minibatch import RandomBlocks as RandomBlocks
+from isotherm.data.minibatch import Reshuffled as Reshuffled
+from isotherm.data.minibatch import WithoutReplacement as WithoutReplacement
+from isotherm.data.minibatch import WithReplacement as WithReplacement
+
+# Gradients and their noise
+from isotherm.gradient import FullData as FullData
+from isotherm.gradient import Gradient as Gradient
+from isotherm.gradient import Minibatch as Minibatch
+from isotherm.covariance import Covariance as Covariance
+from isotherm.covariance import Dense as Dense
+from isotherm.covariance import Diagonal as Diagonal
+
+# Samplers
+from isotherm.samplers import CCAdL as CCAdL
+from isotherm.samplers import ModifiedSGLD as ModifiedSGLD
+from isotherm.samplers import Sampler as Sampler
+from isotherm.samplers import SGHMC as SGHMC
+from isotherm.samplers import SGLD as SGLD
+from isotherm.samplers import SGNHT as SGNHT
+
+# One step, for a loop of one's own
+from isotherm.kernel import Kernel as Kernel
+from isotherm.records import Batch as Batch
+from isotherm.records import GradientEstimate as GradientEstimate
+from isotherm.records import Info as Info
+from isotherm.records import Needs as Needs
+from isotherm.records import State as State
+
+# Chains and their draws
+from isotherm.draws import Draws as Draws
+from isotherm.draws import load as load
+from isotherm.sampling import sample as sample
+from isotherm.sampling import sweep as sweep
+from isotherm.reference import reference_posterior as reference_posterior
+
+from isotherm.errors import IsothermWarning as IsothermWarning
+
+__version__ = "0.1.0"

@@ -1,0 +1,9 @@
+"""Data: rows in memory and the plans that draw minibatches from them."""
+
+from isotherm.data.minibatch import AllRows as AllRows
+from isotherm.data.minibatch import MinibatchPlan as MinibatchPlan
+from isotherm.data.minibatch import RandomBlocks as RandomBlocks
+from isotherm.data.minibatch import Reshuffled as Reshuffled
+from isotherm.data.minibatch import WithoutReplacement as WithoutReplacement
+from isotherm.data.minibatch import WithReplacement as WithReplacement
+from isotherm.data.rows import as_rows as as_rows

@@ -1,0 +1,65 @@
+"""Data in memory: a pytree of arrays with one leading axis, checked once."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from isotherm import tree
+from isotherm.errors import must
+
+
+def _label(name: str) -> str:
+    return f"data.{name}" if name else "data"
+
+
+def as_rows(data: PyTree) -> tuple[PyTree[Array], int]:
+    """The data as arrays on the device, and N. Refuses what cannot be rows before anything is computed."""
+    leaves = tree.named_leaves(data)
+    if not leaves:
+        raise ValueError("`data` must hold at least one array; got an empty pytree.")
+    arrays = {name: _as_array(name, leaf) for name, leaf in leaves}
+    lengths = {name: x.shape[0] for name, x in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listing = ", ".join(f"`{_label(name)}` has {n}" for name, n in lengths.items())
+        raise ValueError(f"All leaves of `data` must have the same number of rows; {listing}.")
+    num_data = next(iter(lengths.values()))
+    if num_data == 0:
+        raise ValueError("`data` must have at least one row; got leaves with a leading axis of length 0.")
+    for name, x in arrays.items():
+        _refuse_nan(name, x)
+    structure = jax.tree.structure(data)
+    return jax.tree.unflatten(structure, [jnp.asarray(x) for x in arrays.values()]), num_data
+
+
+def _as_array(name: str, leaf: Any) -> Array | np.ndarray:
+    x = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+    if x.dtype.kind in "OUSMm":
+        raise must(_label(name), "numeric", x, "Encode text, dates and objects as numbers.", error=TypeError)
+    if x.ndim == 0:
+        raise must(
+            _label(name),
+            "an array with a leading axis of rows",
+            x,
+            "Put constants into the log-likelihood, not into the data.",
+        )
+    if x.dtype.kind in "iu" and x.size and not jax.config.read("jax_enable_x64"):
+        low, high = int(x.min()), int(x.max())
+        if low < -(2**31) or high >= 2**32:
+            raise must(_label(name), "within 32 bits", max(-low, high), "Enable `jax_enable_x64` or rescale.")
+    return x
+
+
+def _refuse_nan(name: str, x: Array | np.ndarray) -> None:
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return
+    bad = np.asarray((jnp if isinstance(x, jax.Array) else np).isnan(x))
+    if bad.any():
+        row = int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+        count = int(bad.reshape(len(bad), -1).any(axis=1).sum())
+        raise ValueError(
+            f"`{_label(name)}` must not contain NaN; row {row} does ({count} of {len(bad)} rows). "
+            "Drop or impute those rows."
+        )

@@ -1,0 +1,154 @@
+"""What the draws say about themselves: effective sizes, R-hat, temperatures, a verdict."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+if TYPE_CHECKING:
+    from isotherm.draws import Draws
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One scalar parameter."""
+
+    name: str
+    mean: float
+    sd: float
+    mcse: float
+    ess_bulk: float
+    ess_tail: float
+    r_hat: float
+    temperature: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """A table of parameters, the temperatures and a sentence of judgement."""
+
+    rows: tuple[Row, ...]
+    kinetic_temperature: float | None
+    configurational_temperature: float
+    target_temperature: float
+    verdict: str
+
+    def __getitem__(self, name: str) -> Row:
+        return next(row for row in self.rows if row.name == name)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=100, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+    __repr__ = __str__
+
+    def __rich_console__(self, console, options):  # noqa: ANN001, ANN204
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold")
+        table.add_column("parameter")
+        for title in ("mean", "sd", "mcse", "ess bulk", "ess tail", "R-hat", "T"):
+            table.add_column(title, justify="right")
+        shown = self.rows if len(self.rows) <= 20 else (*self.rows[:10], *self.rows[-10:])
+        for row in shown:
+            table.add_row(
+                row.name,
+                *(f"{x:.4g}" for x in (row.mean, row.sd, row.mcse)),
+                *(f"{x:,.0f}" for x in (row.ess_bulk, row.ess_tail)),
+                f"{row.r_hat:.3f}",
+                f"{row.temperature:.3f}",
+            )
+        yield table
+        if len(shown) < len(self.rows):
+            yield f"... and {len(self.rows) - len(shown)} more parameters"
+        kinetic = "" if self.kinetic_temperature is None else f"kinetic {self.kinetic_temperature:.3f}, "
+        yield (
+            f"temperature: {kinetic}configurational {self.configurational_temperature:.3f} "
+            f"(target {self.target_temperature:g})"
+        )
+        yield self.verdict
+
+
+def summarise(draws: "Draws") -> Summary:
+    """A `Summary` of the chains that have all their draws."""
+    chains = np.flatnonzero(draws.complete)
+    if len(chains) == 0 or draws.num_draws < 4:
+        raise ValueError(
+            "A summary needs at least one complete chain of four draws; got: " + "; ".join(draws.status) + "."
+        )
+    temperatures = {name: x for name, x in zip(draws.flat(), _leaves(draws.moments.temperature), strict=True)}
+    rows = []
+    for name, leaf in draws.flat().items():
+        flat = leaf[chains].reshape(len(chains), leaf.shape[1], -1).astype(np.float64)
+        per_parameter = temperatures[name][chains].reshape(len(chains), -1).mean(axis=0)
+        for i in range(flat.shape[2]):
+            rows.append(_row(_label(name, leaf.shape[2:], i), flat[:, :, i], float(per_parameter[i])))
+    kinetic = draws.stats.get("kinetic_temperature")
+    target = draws.settings["sampler"].get("temperature") or 1.0
+    target = target if isinstance(target, float) else 1.0
+    configurational = float(np.mean(draws.stats["configurational_temperature"][chains]))
+    return Summary(
+        rows=tuple(rows),
+        kinetic_temperature=None if kinetic is None else float(np.mean(kinetic[chains])),
+        configurational_temperature=configurational,
+        target_temperature=target,
+        verdict=_verdict(draws, rows, configurational / target, len(chains)),
+    )
+
+
+def _verdict(draws: "Draws", rows: list[Row], heat: float, chains: int) -> str:
+    problems = []
+    if chains < draws.num_chains:
+        problems.append(
+            f"{draws.num_chains - chains} of {draws.num_chains} chains stopped early and are left out"
+        )
+    worst = max(rows, key=lambda row: row.r_hat if np.isfinite(row.r_hat) else np.inf)
+    if not worst.r_hat <= 1.01:
+        problems.append(f"R-hat of `{worst.name}` is {worst.r_hat:.3f}: the chains have not mixed")
+    least = min(row.ess_bulk for row in rows)
+    if least < 100 * chains:
+        problems.append(f"only {least:.0f} effective draws in the slowest parameter")
+    if abs(heat - 1) > 0.05:
+        problems.append(
+            f"configurational temperature {heat:.3f} of target: variances are off by about {100 * (heat - 1):+.0f} %"
+        )
+    clipped = draws.stats.get("clipped_steps")
+    if clipped is not None and np.max(clipped) > 0:
+        problems.append("added noise was clipped: some directions are too hot")
+    if not problems:
+        return "No fault found: chains agree and the temperatures are right within 5 %."
+    return "Do not trust these draws yet: " + "; ".join(problems) + "."
+
+
+def _row(name: str, x: Float[np.ndarray, "chain draw"], temperature: float) -> Row:
+    from arviz_stats.base import array_stats
+
+    bulk = float(array_stats.ess(x, chain_axis=0, draw_axis=1, method="bulk"))
+    mean_size = float(array_stats.ess(x, chain_axis=0, draw_axis=1, method="mean"))
+    sd = float(x.std(ddof=1))
+    return Row(
+        name=name,
+        mean=float(x.mean()),
+        sd=sd,
+        mcse=sd / max(mean_size, 1) ** 0.5,
+        ess_bulk=bulk,
+        ess_tail=float(array_stats.ess(x, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))),
+        r_hat=float(array_stats.rhat(x, chain_axis=0, draw_axis=1)),
+        temperature=temperature,
+    )
+
+
+def _label(name: str, shape: tuple[int, ...], i: int) -> str:
+    index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
+    return f"{name}[{index}]" if index else name
+
+
+def _leaves(x) -> list[np.ndarray]:  # noqa: ANN001
+    import jax
+
+    return jax.tree.leaves(x)

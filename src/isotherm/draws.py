@@ -1,0 +1,127 @@
+"""The result of a run: draws, statistics, status and settings travel together."""
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import PyTree
+
+from isotherm import tree
+from isotherm.storage import read_archive, write_archive
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from isotherm.diagnostics import Summary
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """Over every step after burn-in, kept or not. Leaves are (chain, ...), in float64.
+
+    `temperature` is the configurational temperature of each parameter alone, cov(theta_i, dU/dtheta_i): it is
+    1/beta for every parameter when the samples are right, and parts where the overall mean hides it.
+    """
+
+    count: np.ndarray
+    mean: PyTree[np.ndarray]
+    variance: PyTree[np.ndarray]
+    temperature: PyTree[np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """Posterior draws with all that is needed to judge and repeat them.
+
+    - `posterior`: pytree in the structure of the parameters, leaves (chain, draw, ...). After a chain has
+      failed its draws are NaN.
+    - `stats`: (chain, draw) arrays `kinetic_temperature` and `xi` where the sampler has them; per chain
+      `configurational_temperature` and, where noise can be clipped, `clipped_steps`.
+    - `moments`: streaming mean, variance and temperature of every parameter.
+    - `status`: why each chain ended, in a sentence.
+    - `lengths`: valid draws of each chain.
+    - `settings`: sampler, minibatches, steps, seconds, versions.
+    """
+
+    posterior: PyTree[np.ndarray]
+    stats: dict[str, np.ndarray]
+    moments: Moments
+    status: tuple[str, ...]
+    lengths: np.ndarray
+    settings: dict[str, Any]
+
+    @property
+    def num_chains(self) -> int:
+        """Chains, failed ones included."""
+        return len(self.status)
+
+    @property
+    def num_draws(self) -> int:
+        """Draws of the longest chain."""
+        return tree.named_leaves(self.posterior)[0][1].shape[1]
+
+    @property
+    def complete(self) -> np.ndarray:
+        """Which chains have all their draws."""
+        return self.lengths == self.num_draws
+
+    def flat(self) -> dict[str, np.ndarray]:
+        """Leaves by name, such as `layers.0.weight`; a bare array is called `x`."""
+        return {name or "x": np.asarray(leaf) for name, leaf in tree.named_leaves(self.posterior)}
+
+    def summary(self) -> "Summary":
+        """Mean, sd, ESS and R-hat of every parameter, temperatures, and a verdict; prints as a table."""
+        from isotherm.diagnostics import summarise
+
+        return summarise(self)
+
+    def to_arviz(
+        self, coords: dict[str, Any] | None = None, dims: dict[str, list[str]] | None = None
+    ) -> "DataTree":
+        """An `xarray.DataTree` in ArviZ's schema: groups `posterior` and `sample_stats`."""
+        import arviz_base
+
+        per_draw = {k: v for k, v in self.stats.items() if v.ndim == 2}
+        groups = {"posterior": self.flat()} | ({"sample_stats": per_draw} if per_draw else {})
+        data = arviz_base.from_dict(groups, coords=coords, dims=dims)
+        attributes = {
+            f"isotherm_{k}": v for k, v in self.settings.items() if isinstance(v, int | float | str)
+        }
+        data["posterior"].attrs.update(attributes)
+        return data
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file of plain arrays and JSON; an existing file is replaced at once or not at all."""
+        record = {
+            "posterior": self.posterior,
+            "stats": self.stats,
+            "moments": dataclasses.asdict(self.moments),
+            "lengths": self.lengths,
+        }
+        write_archive(path, record, {"kind": "draws", "status": list(self.status), "settings": self.settings})
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}: {x.shape[2:]}" for name, x in self.flat().items())
+        failed = int(np.sum(~self.complete))
+        note = f", {failed} stopped early" if failed else ""
+        sampler = self.settings.get("sampler", {}).get("name", "?")
+        return f"Draws({sampler}, {self.num_chains} chains x {self.num_draws} draws{note}; {shapes})"
+
+
+def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
+    """Read draws written by `Draws.save`.
+
+    Dicts, lists and tuples of parameters come back as they were; modules and other classes come back as dicts by
+    leaf name, unless `like`, a pytree of the original structure, is given.
+    """
+    record, extra = read_archive(path, kind="draws", like={} if like is None else {"posterior": like})
+    moments = record["moments"]
+    return Draws(
+        posterior=record["posterior"],
+        stats=record["stats"],
+        moments=Moments(moments["count"], moments["mean"], moments["variance"], moments["temperature"]),
+        status=tuple(extra["status"]),
+        lengths=record["lengths"],
+        settings=extra["settings"],
+    )

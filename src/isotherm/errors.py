@@ -1,0 +1,41 @@
+"""One grammar for bad input: what, whose, the rule, the value, the repair."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+class IsothermWarning(UserWarning):
+    """The run goes on, but the answer may not be what was asked for."""
+
+
+def describe(value: Any) -> str:
+    """A short form of `value` for an error message."""
+    if hasattr(value, "shape") and getattr(value, "ndim", 0) > 0:
+        return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return repr(value.item())
+    return repr(value)
+
+
+def must(
+    name: str, rule: str, value: Any, repair: str = "", *, error: type[Exception] = ValueError
+) -> Exception:
+    """The exception "`name` must be RULE; got VALUE. REPAIR"."""
+    text = f"`{name}` must be {rule}; got {describe(value)}."
+    return error(f"{text} {repair}".rstrip())
+
+
+def check_count(name: str, value: Any, *, minimum: int, repair: str = "") -> int:
+    """An integer not below `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise must(name, "an integer", value, repair, error=TypeError)
+    if value < minimum:
+        raise must(name, f"an integer not below {minimum}", value, repair)
+    return int(value)
+
+
+def is_traced(value: Any) -> bool:
+    """Whether `value` is known only inside a transformation, so that it cannot be checked."""
+    return isinstance(value, jax.core.Tracer)

@@ -1,0 +1,59 @@
+"""The target: a log-likelihood per datum, a log-prior, a temperature."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from isotherm.hyper import check_positive, hyper_parameter
+
+
+class Posterior(eqx.Module):
+    r"""A posterior density over any pytree of parameters, given rows of data.
+
+    $$U(\theta) = -\sum_{i=1}^N \log\pi(x_i|\theta) - \log\pi(\theta), \qquad
+      \rho(\theta) \propto e^{-U(\theta)/T}$$
+
+    Both functions return *log-densities* (not losses: no minus sign) and neither is scaled: the factor N/n of
+    a minibatch is applied by the library, once.
+
+    **Arguments:**
+
+    - `log_likelihood`: `(params, datum) -> scalar`, where `datum` is one row of the data pytree. With
+      `batched=True`, `(params, batch) -> one value per row`.
+    - `log_prior`: `params -> scalar`. `None` is a flat prior.
+    - `temperature`: T above; 1 is the Bayesian posterior. Samplers take it from here unless given their own.
+    """
+
+    log_likelihood: Callable[[PyTree, PyTree], Array]
+    log_prior: Callable[[PyTree], Array] | None = None
+    batched: bool = eqx.field(default=False, static=True, kw_only=True)
+    temperature: Float[Array, ""] = hyper_parameter(default=1.0, kw_only=True)
+
+    def __check_init__(self) -> None:
+        for name, f in (("log_likelihood", self.log_likelihood), ("log_prior", self.log_prior)):
+            if not callable(f) and not (name == "log_prior" and f is None):
+                raise TypeError(f"`{name}` of `Posterior` must be a function; got {f!r}.")
+        check_positive(self, "temperature")
+
+    def row_log_likelihoods(self, position: PyTree, rows: PyTree) -> Float[Array, " n"]:
+        """The log-likelihood of each row, whichever form it was given in."""
+        if self.batched:
+            return self.log_likelihood(position, rows)
+        return jax.vmap(self.log_likelihood, in_axes=(None, 0))(position, rows)
+
+    def one_log_likelihood(self, position: PyTree, row: PyTree) -> Float[Array, ""]:
+        """The log-likelihood of a single row without its leading axis."""
+        if self.batched:
+            return self.log_likelihood(position, jax.tree.map(lambda x: x[None], row))[0]
+        return self.log_likelihood(position, row)
+
+    def prior_log_density(self, position: PyTree) -> Float[Array, ""]:
+        """The log-prior, zero where there is none."""
+        return jnp.zeros(()) if self.log_prior is None else self.log_prior(position)
+
+    def log_density(self, position: PyTree, data: PyTree) -> Float[Array, ""]:
+        """-U on all rows of `data`: what a full-data method would target at temperature 1."""
+        return jnp.sum(self.row_log_likelihoods(position, data)) + self.prior_log_density(position)

@@ -1,0 +1,78 @@
+"""SGLD whose added noise is reduced by the noise of the gradient."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from isotherm import tree
+from isotherm.covariance import Covariance, Diagonal, Operator
+from isotherm.hyper import Schedule, at, check_positive, hyper_parameter, required_hyper_parameter
+from isotherm.records import GradientEstimate, Info, Needs, State
+from isotherm.samplers.base import Sampler, langevin_stability, status_of, temperature_at, virial
+
+
+class ModifiedSGLD(Sampler):
+    r"""SGLD corrected for its gradient noise (Vollmer, Zygalakis & Teh 2015).
+
+    $$\theta \leftarrow \theta - h\,\nabla\tilde U(\theta) + \eta, \qquad
+      \mathrm{Cov}\,\eta = \frac{2h}{\beta}\Bigl(I - \frac{h\beta}{2}C\Bigr),$$
+
+    so that added and gradient noise together have the covariance $2h/\beta$ of Langevin dynamics. Directions
+    in which the bracket is negative get no added noise and are counted in `Info.clipped`; they stay too hot.
+
+    **Arguments:**
+
+    - `step_size`: h.
+    - `covariance`: how C is estimated.
+    - `form`: `"exact"`, the square root of the bracket; `"first-order"`, the published form that multiplies
+      the noise vector by $I - (h\beta/4)C$, whose covariance is too large by $(h\beta/4)^2C^2$.
+    - `temperature`: $1/\beta$; `None` takes the posterior's.
+    """
+
+    step_size: Float[Array, ""] | Schedule = required_hyper_parameter()
+    covariance: Covariance = Diagonal()
+    form: Literal["exact", "first-order"] = eqx.field(default="exact", static=True, kw_only=True)
+    temperature: Float[Array, ""] | Schedule | None = hyper_parameter(kw_only=True)
+
+    def __check_init__(self) -> None:
+        check_positive(self, "step_size")
+        check_positive(self, "temperature")
+        if self.form not in ("exact", "first-order"):
+            raise ValueError(f'`form` of `ModifiedSGLD` must be "exact" or "first-order"; got {self.form!r}.')
+
+    @property
+    def needs(self) -> Needs:
+        return self.covariance.needs
+
+    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
+        return langevin_stability(self, C, step)
+
+    def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
+        del key
+        return State(position, None, None, self.covariance.init(position), jnp.zeros((), jnp.int32))
+
+    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
+        del key
+        return state
+
+    def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
+        h, T = at(self.step_size, state.step), temperature_at(self, state.step)
+        average = self.covariance.update(state.covariance, estimate)
+        C = average.operator
+        R = tree.normal_like(state.position, key=key)
+        if self.form == "exact":
+            eta, clipped = C.sqrt_remainder(h / (2 * T), R, 1.0)
+        else:
+            eta, clipped = tree.add_scaled(R, (-h / (4 * T), C.mv(R))), None
+        position = tree.add_scaled(state.position, (h, estimate.force), (jnp.sqrt(2 * h * T), eta))
+        info = Info(
+            kinetic_temperature=None,
+            virial=virial(state.position, estimate.force),
+            xi=None,
+            s=self.stability(C, state.step),
+            clipped=clipped,
+            status=status_of(tree.dot(position, position)),
+        )
+        return State(position, None, None, average, state.step + 1), info

@@ -1,0 +1,211 @@
+"""Everything that can be refused before the first step is refused here, by name, value and repair."""
+
+import warnings
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm import tree
+from isotherm.data.minibatch import MinibatchPlan
+from isotherm.errors import IsothermWarning, check_count, must
+from isotherm.gradient import Gradient
+from isotherm.posterior import Posterior
+from isotherm.records import Needs
+from isotherm.samplers.base import Sampler
+
+_ROWS_TRIED = 4096
+
+
+def check_kinds(posterior: Any, sampler: Any, minibatch: Any, gradient: Any) -> None:
+    """Each argument is of the kind its name says."""
+    for name, value, kind in (
+        ("posterior", posterior, Posterior),
+        ("sampler", sampler, Sampler),
+        ("minibatch", minibatch, MinibatchPlan),
+        ("gradient", gradient, Gradient),
+    ):
+        if not isinstance(value, kind):
+            hint = f"Write `{value.__name__}(...)`." if isinstance(value, type) else ""
+            raise must(name, f"an `iso.{kind.__name__}`", value, hint, error=TypeError)
+
+
+def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler) -> int:
+    """1 <= n <= N, and n >= 2 where a covariance is estimated from the batch."""
+    size = check_count("batch_size", batch_size, minimum=1)
+    if size > num_data:
+        raise must("batch_size", f"at most the number of rows, {num_data}", size)
+    if size == 1 and sampler.needs is not Needs.NOTHING:
+        raise must(
+            "batch_size",
+            f"at least 2, since `{type(sampler).__name__}` estimates a covariance from each batch",
+            size,
+        )
+    return size
+
+
+def as_key(seed: Any) -> Key[Array, ""]:
+    """A typed key from an integer or a key."""
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        if seed.ndim:
+            raise must("seed", "one key", seed, "Pass one of them; chains derive their own.")
+        return seed
+    if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
+        return jax.random.wrap_key_data(jnp.asarray(seed))
+    return jax.random.key(check_count("seed", seed, minimum=0))
+
+
+def as_position(init: PyTree) -> PyTree[Array]:
+    """`init` as arrays of floating dtype."""
+    leaves = tree.named_leaves(init)
+    if not leaves:
+        raise ValueError("`init` must hold at least one array of parameters; got an empty pytree.")
+    for name, leaf in leaves:
+        dtype = jnp.asarray(leaf).dtype if not hasattr(leaf, "dtype") else leaf.dtype
+        if not jnp.issubdtype(dtype, jnp.floating):
+            label = f"init.{name}" if name else "init"
+            raise TypeError(
+                f"`{label}` must have a floating dtype, since parameters are moved by gradients; got {dtype}. "
+                "Write 0.0 instead of 0, or convert with `.astype(float)`."
+            )
+    # An explicit dtype: a weakly typed leaf would change its type, and compile again, after the first chunk.
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), init)
+
+
+def per_chain(
+    init: PyTree,
+    posterior: Posterior,
+    data: PyTree,
+    *,
+    num_chains: int,
+    init_scale: float,
+    init_per_chain: bool | None,
+    key: Key[Array, ""],
+) -> PyTree[Array]:
+    """One start per chain: `init` jittered, or `init` itself where it has a leading chain axis."""
+    if not np.isfinite(init_scale) or init_scale < 0:
+        raise must("init_scale", "a finite number not below 0", init_scale)
+    position = as_position(init)
+    shared = _log_density_shapes(posterior, position, data)
+    if init_per_chain is None:
+        init_per_chain = not shared.fits and _has_chain_axis(position, num_chains)
+    if init_per_chain:
+        _check_chain_axis(position, num_chains)
+        shared = _log_density_shapes(posterior, jax.tree.map(lambda x: x[0], position), data)
+        positions = position
+    else:
+        positions = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), position)
+    shared.raise_if_unfit(position, num_chains)
+    if init_scale > 0:
+        positions = tree.add_scaled(positions, (init_scale, tree.normal_like(positions, key=key)))
+    _check_finite(posterior, positions, data)
+    return positions
+
+
+def warn_if_not_white(sampler: Sampler, minibatch: MinibatchPlan) -> None:
+    """Covariance control takes the noise of a step to be independent of the last."""
+    if sampler.assumes_white_noise and not minibatch.white:
+        warnings.warn(
+            f"`{type(sampler).__name__}` corrects for gradient noise that is independent from step to step, and "
+            f"`{type(minibatch).__name__}` batches are not: the samples will be too narrow although the "
+            "kinetic temperature looks right. Use `iso.WithReplacement()` or `iso.WithoutReplacement()`.",
+            IsothermWarning,
+            stacklevel=4,
+        )
+
+
+class _Shapes(eqx.Module):
+    """What the log-likelihood and the log-prior return for one start, or the error they raise."""
+
+    batched: bool
+    rows: int
+    likelihood: Any = None
+    prior: Any = None
+    error: Exception | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.error is None and self._complaint() is None
+
+    def _complaint(self) -> tuple[str, str, Any] | None:
+        wanted = (self.rows,) if self.batched else ()
+        rule = f"one value per row, shape {wanted}" if self.batched else "a scalar"
+        for name, got, shape, what in (
+            ("log_likelihood", self.likelihood, wanted, rule),
+            ("log_prior", self.prior, (), "a scalar"),
+        ):
+            if not hasattr(got, "shape") or got.shape != shape:
+                return name, what, got
+            if not jnp.issubdtype(got.dtype, jnp.floating):
+                return name, "a value of floating dtype", got
+        return None
+
+    def raise_if_unfit(self, position: PyTree, num_chains: int) -> None:
+        if self.error is not None:
+            shapes = ", ".join(f"{n or 'init'}: {x.shape}" for n, x in tree.named_leaves(position))
+            self.error.add_note(
+                f"This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` ({shapes}) "
+                f"and of one row of `data`. For a start per chain give every leaf a leading axis of {num_chains}."
+            )
+            raise self.error
+        if (complaint := self._complaint()) is not None:
+            name, rule, got = complaint
+            shown = f"shape {got.shape}, dtype {got.dtype}" if hasattr(got, "shape") else repr(got)
+            repair = "For a function of a whole batch pass `batched=True`." if not self.batched else ""
+            raise TypeError(f"`{name}` must return {rule}; got {shown}. {repair}".rstrip())
+
+
+def _log_density_shapes(posterior: Posterior, position: PyTree, data: PyTree) -> _Shapes:
+    rows = 2  # any batch will do for shapes
+    sample = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), data)
+    if not posterior.batched:
+        sample = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), sample)
+    try:
+        likelihood = eqx.filter_eval_shape(posterior.log_likelihood, position, sample)
+        prior = eqx.filter_eval_shape(posterior.prior_log_density, position)
+    except Exception as error:  # noqa: BLE001 - whatever the user's function raises is shown with a note
+        return _Shapes(posterior.batched, rows, error=error)
+    return _Shapes(posterior.batched, rows, likelihood, prior)
+
+
+def _has_chain_axis(position: PyTree, num_chains: int) -> bool:
+    return all(x.ndim > 0 and x.shape[0] == num_chains for x in jax.tree.leaves(position))
+
+
+def _check_chain_axis(position: PyTree, num_chains: int) -> None:
+    for name, x in tree.named_leaves(position):
+        if x.ndim == 0 or x.shape[0] != num_chains:
+            label = f"init.{name}" if name else "init"
+            raise must(label, f"an array with a leading axis of {num_chains} chains", x)
+
+
+@eqx.filter_jit
+def _log_densities(posterior: Posterior, positions: PyTree, rows: PyTree) -> tuple[Array, Array]:
+    likelihoods = jax.vmap(posterior.row_log_likelihoods, in_axes=(0, None))(positions, rows)
+    return likelihoods, jax.vmap(posterior.prior_log_density)(positions)
+
+
+def _check_finite(posterior: Posterior, positions: PyTree, data: PyTree) -> None:
+    for name, x in tree.named_leaves(positions):
+        if not bool(jnp.all(jnp.isfinite(x))):
+            raise ValueError(f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity.")
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    index = np.unique(np.linspace(0, num_data - 1, min(num_data, _ROWS_TRIED)).astype(int))
+    rows = jax.tree.map(lambda x: x[index], data)
+    likelihoods, priors = (np.asarray(x) for x in _log_densities(posterior, positions, rows))
+    bad_chain, bad_row = np.nonzero(~np.isfinite(likelihoods))
+    if len(bad_chain):
+        value = likelihoods[bad_chain[0], bad_row[0]]
+        raise ValueError(
+            f"`init` must have a finite log-density; the log-likelihood of row {index[bad_row[0]]} is {value} at the "
+            f"start of chain {bad_chain[0]}. Start inside the support of the posterior."
+        )
+    if not np.isfinite(priors).all():
+        chain = int(np.argmax(~np.isfinite(priors)))
+        raise ValueError(
+            f"`init` must have a finite log-density; the log-prior is {priors[chain]} at the start of chain {chain}. "
+            "Start inside the support of the prior."
+        )

@@ -1,0 +1,122 @@
+"""From what a run left behind to `Draws`."""
+
+import platform
+import warnings
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from isotherm import tree
+from isotherm.draws import Draws, Moments
+from isotherm.errors import IsothermWarning
+from isotherm.samplers.base import Sampler
+from isotherm.sampling.moments import finish
+from isotherm.sampling.run import Job, Outcome
+from isotherm.sampling.status import sentences
+
+
+def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains: int) -> list[Draws]:
+    """One `Draws` per setting from lanes that hold all chains of all settings."""
+    ended = np.asarray(outcome.lanes.ended)
+    own = [samplers[lane // num_chains] for lane in range(len(ended))]
+    status = sentences(job, own, num_chains, outcome)
+    moments = finish(outcome.lanes.accumulator)
+    drawn = jax.tree.leaves(outcome.kept.position)[0].shape[1]
+    lengths = np.where(ended < 0, drawn, np.clip((ended - job.burn_in) // job.thinning, 0, drawn))
+    size = tree.size(jax.tree.map(lambda x: x[0], job.positions))
+    total = sum(t.reshape(len(ended), -1).sum(axis=1) for t in jax.tree.leaves(moments.temperature))
+    stats: dict[str, Any] = {
+        **outcome.kept.stats,
+        "configurational_temperature": total / size,
+    }
+    if outcome.lanes.clipped is not None:
+        stats["clipped_steps"] = np.asarray(outcome.lanes.clipped)
+    results = []
+    for i, sampler in enumerate(samplers):
+        lanes = slice(i * num_chains, (i + 1) * num_chains)
+        pick = lambda t, lanes=lanes: jax.tree.map(lambda x: np.asarray(x)[lanes], t)  # noqa: E731
+        draws = Draws(
+            posterior=pick(outcome.kept.position),
+            stats=pick(stats),
+            moments=Moments(*(pick(x) for x in _fields(moments))),
+            status=tuple(status[lanes]),
+            lengths=lengths[lanes],
+            settings=_settings(job, outcome, sampler, num_chains),
+        )
+        _warn(draws, outcome)
+        results.append(draws)
+    return results
+
+
+def _fields(moments: Moments) -> tuple[PyTree, ...]:
+    return moments.count, moments.mean, moments.variance, moments.temperature
+
+
+def _warn(draws: Draws, outcome: Outcome) -> None:
+    failed = [line for line in draws.status if "non-finite" in line]
+    if failed:
+        more = f" ({len(failed) - 1} more: see `draws.status`)" if len(failed) > 1 else ""
+        warnings.warn(failed[0] + more, IsothermWarning, stacklevel=5)
+    if "clipped_steps" in draws.stats:
+        share = float(np.max(draws.stats["clipped_steps"])) / max(outcome.steps, 1)
+        if share > 0:
+            warnings.warn(
+                f"The noise covariance of `{draws.settings['sampler']['name']}` was not positive semidefinite in "
+                f"{share:.1%} of the steps and was clipped: those directions are too hot. Reduce step_size or raise "
+                "batch_size" + (" or friction." if "friction" in draws.settings["sampler"] else "."),
+                IsothermWarning,
+                stacklevel=5,
+            )
+
+
+def _settings(job: Job, outcome: Outcome, sampler: Sampler, num_chains: int) -> dict[str, Any]:
+    kernel = job.kernel
+    return {
+        "sampler": describe(sampler),
+        "gradient": type(kernel.gradient).__name__,
+        "minibatch": describe(kernel.minibatch),
+        "num_data": kernel.num_data,
+        "batch_size": kernel.batch_size,
+        "num_parameters": tree.size(jax.tree.map(lambda x: x[0], job.positions)),
+        "num_chains": num_chains,
+        "burn_in": job.burn_in,
+        "thinning": job.thinning,
+        "num_draws": job.num_draws,
+        "steps": outcome.steps,
+        "data_passes": outcome.steps * kernel.batch_size / kernel.num_data,
+        "seconds": round(outcome.seconds, 3),
+        "key": np.asarray(jax.random.key_data(job.key)).tolist(),
+        "versions": versions(),
+    }
+
+
+def describe(module: Any) -> dict[str, Any]:
+    """A module's name and fields as plain JSON values."""
+    out: dict[str, Any] = {"name": type(module).__name__}
+    for field in module.__dataclass_fields__:
+        value = getattr(module, field)
+        if hasattr(value, "__dataclass_fields__"):
+            value = describe(value)
+        elif callable(value):
+            value = getattr(value, "__name__", type(value).__name__)
+        elif hasattr(value, "ndim"):
+            value = np.asarray(value, np.float64).tolist()
+        elif value is not None and not isinstance(value, int | float | str):
+            value = {name: np.asarray(x, np.float64).tolist() for name, x in tree.named_leaves(value)}
+        out[field] = value
+    return out
+
+
+def versions() -> dict[str, str]:
+    """What a reader needs to run it again."""
+    names = ("isotherm", "jax", "jaxlib", "equinox", "numpy")
+    device = jax.devices()[0]
+    return {
+        **{name: metadata.version(name) for name in names},
+        "python": platform.python_version(),
+        "device": f"{device.platform}: {device.device_kind}",
+    }

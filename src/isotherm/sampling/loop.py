@@ -1,0 +1,122 @@
+"""The compiled loop: chains side by side, thinning and moments inside, memory only for what is kept.
+
+Trip counts are traced, so one compilation serves burn-in, sampling, every chunk length and every thinning.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from isotherm import tree
+from isotherm.kernel import Kernel
+from isotherm.records import Info, State, Status
+from isotherm.samplers.base import Sampler
+from isotherm.sampling.moments import Accumulator
+
+
+class Lane(eqx.Module):
+    """One chain in flight. `ended` is the step at which it turned non-finite, or -1."""
+
+    state: State
+    accumulator: Accumulator
+    stats: dict[str, Array]
+    clipped: Int[Array, ""] | None
+    ended: Int[Array, ""]
+
+
+class Kept(eqx.Module):
+    """What is kept of one step: the position and its scalars."""
+
+    position: PyTree[Array]
+    stats: dict[str, Array]
+
+
+@eqx.filter_jit
+def start(
+    sampler: Sampler,
+    kernel: Kernel,
+    data: PyTree,
+    positions: PyTree,
+    keys: Key[Array, " lanes"],
+    axis: int | None,
+) -> Lane:
+    """Lanes before their first step. `axis` is 0 where each lane has hyper-parameters of its own."""
+
+    def one(sampler: Sampler, position: PyTree, key: Key[Array, ""]) -> Lane:
+        own = _with(kernel, sampler)
+        state = own.init(position, key=key)
+        info = jax.eval_shape(lambda: own.step(state, data, key=key)[1])
+        blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in _scalars(info).items()}
+        clipped = None if info.clipped is None else jnp.zeros((), jnp.int32)
+        return Lane(state, Accumulator.start(position), blank, clipped, jnp.full((), -1, jnp.int32))
+
+    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, positions, keys)
+
+
+@eqx.filter_jit
+def advance(
+    sampler: Sampler,
+    kernel: Kernel,
+    data: PyTree,
+    keys: Key[Array, " lanes"],
+    lanes: Lane,
+    num_kept: Int[Array, ""],
+    thinning: Int[Array, ""],
+    collect: Bool[Array, ""],
+    capacity: int,
+    axis: int | None,
+) -> tuple[Lane, Kept]:
+    """`num_kept` times `thinning` steps of every lane; the first `num_kept` of `capacity` rows are filled."""
+
+    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane) -> Lane:
+        return _step(_with(kernel, sampler), data, key, lane, collect)
+
+    step = eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))
+
+    def keep(i: Int[Array, ""], carry: tuple[Lane, Kept]) -> tuple[Lane, Kept]:
+        lanes, kept = carry
+        lanes = jax.lax.fori_loop(0, thinning, lambda _, x: step(sampler, keys, x), lanes)
+        row = jax.vmap(_blank_if_ended)(lanes)
+        return lanes, jax.tree.map(lambda buffer, x: buffer.at[i].set(x), kept, row)
+
+    shapes = jax.eval_shape(jax.vmap(_blank_if_ended), lanes)
+    kept = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), shapes)
+    return jax.lax.fori_loop(0, num_kept, keep, (lanes, kept))
+
+
+def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect: Bool[Array, ""]) -> Lane:
+    state, info, visit = kernel.step(lane.state, data, key=key)
+    running = lane.ended < 0
+    alive = running & (info.status == Status.RUNNING)
+    accumulator = lane.accumulator.add(state.position, visit.position, visit.estimate.force, alive & collect)
+    clipped = lane.clipped
+    if info.clipped is not None:
+        clipped = clipped + (alive & (info.clipped > 0))
+    return Lane(
+        state=tree.where(alive, state, lane.state),
+        accumulator=accumulator,
+        stats=tree.where(alive, _scalars(info), lane.stats),
+        clipped=clipped,
+        ended=jnp.where(running & ~alive, lane.state.step, lane.ended),
+    )
+
+
+def _blank_if_ended(lane: Lane) -> Kept:
+    # A chain that has ended draws NaN: a frozen position would look like a draw.
+    running = lane.ended < 0
+    mask = lambda x: jnp.where(running, x, jnp.nan)  # noqa: E731
+    return Kept(jax.tree.map(mask, lane.state.position), jax.tree.map(mask, lane.stats))
+
+
+def _scalars(info: Info) -> dict[str, Array]:
+    scalars = {"kinetic_temperature": info.kinetic_temperature, "xi": info.xi}
+    return {name: x for name, x in scalars.items() if x is not None}
+
+
+def _with(kernel: Kernel, sampler: Sampler) -> Kernel:
+    return eqx.tree_at(lambda k: k.sampler, kernel, sampler)
+
+
+def _axis(axis: int | None):  # noqa: ANN202
+    return None if axis is None else eqx.if_array(axis)

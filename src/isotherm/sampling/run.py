@@ -1,0 +1,215 @@
+"""The host side of a run: chunks of the compiled loop, draws to memory, interruption."""
+
+import dataclasses
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm.kernel import Kernel
+from isotherm.samplers.base import Sampler
+from isotherm.sampling import loop
+from isotherm.sampling.moments import Accumulator
+from isotherm.sampling.progress import Progress
+
+_ARRANGEMENTS = 2**32 - 3  # a fold of the run's key apart from those of its chains
+_CHUNK_BYTES = 2**24
+_CHUNK_SECONDS = 0.3
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What is to be run: one lane a chain, all with the same kernel up to array leaves of the sampler.
+
+    `axis` is 0 where each lane has hyper-parameters of its own (a sweep) and `None` where they share them.
+    """
+
+    sampler: Sampler
+    axis: int | None
+    kernel: Kernel
+    data: PyTree
+    positions: PyTree
+    key: Key[Array, ""]
+    lane_keys: Key[Array, " lanes"]
+    burn_in: int
+    num_draws: int
+    thinning: int
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of each chain."""
+        return self.burn_in + self.num_draws * self.thinning
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of a job: arrays with a leading lane axis, the lanes at the end and where they last were sane."""
+
+    kept: loop.Kept
+    lanes: loop.Lane
+    sane: PyTree
+    steps: int
+    interrupted: bool
+    seconds: float
+
+
+def run(job: Job, *, progress: bool, title: str, chunk_steps: int | None = None) -> Outcome:
+    """Run a job to its end, to the last chain's failure or to an interruption; what was drawn is returned.
+
+    `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it.
+    """
+    lanes = loop.start(job.sampler, job.kernel, job.data, job.positions, job.lane_keys, job.axis)
+    capacity = _capacity(lanes, job.num_draws)
+    store = _Store(job.num_draws)
+    passes = job.kernel.batch_size / job.kernel.num_data
+    began = time.perf_counter()
+    pace = _Pace(job, capacity, chunk_steps)
+    arranged_at, data = -1, job.data
+    with Progress(job.num_steps, passes, show=progress, title=title) as bar, _interruptible() as stopped:
+        sane, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
+        while step < job.num_steps and not stopped.is_set():
+            if (arrangement := _arrangement(job, step)) != arranged_at:
+                key = jax.random.fold_in(jax.random.fold_in(job.key, _ARRANGEMENTS), arrangement)
+                data, arranged_at = job.kernel.minibatch.arrange(job.data, key=key), arrangement
+            num_kept, thinning, collect = pace.next(step)
+            if collect and store.filled == 0:
+                lanes = _restart_moments(lanes)
+            lanes, kept = loop.advance(
+                job.sampler,
+                job.kernel,
+                data,
+                job.lane_keys,
+                lanes,
+                jnp.asarray(num_kept),
+                jnp.asarray(thinning),
+                jnp.asarray(collect),
+                capacity,
+                job.axis,
+            )
+            ended = np.asarray(lanes.ended)
+            pace.record(num_kept * thinning)
+            step += num_kept * thinning
+            if collect:
+                store.add(kept, num_kept)
+            bar.update(step, _mean_temperature(lanes))
+            if (ended >= 0).all():
+                break
+            sane = jax.tree.map(lambda new, old: _where_lane(ended < 0, new, old), lanes.state.position, sane)
+        interrupted = stopped.is_set() and step < job.num_steps
+    if (ended >= 0).all():
+        store.truncate(max(0, (int(ended.max()) - job.burn_in) // job.thinning))
+    return Outcome(store.result(lanes), lanes, sane, step, interrupted, time.perf_counter() - began)
+
+
+class _Pace:
+    """Chunk lengths: short at first, then whatever takes about a third of a second."""
+
+    def __init__(self, job: Job, capacity: int, limit: int | None) -> None:
+        self.job, self.capacity = job, capacity
+        self.limit = limit
+        self.steps = 32 if limit is None else limit
+        self.clock: float | None = None
+
+    def next(self, step: int) -> tuple[int, int, bool]:
+        """Draws to keep, steps for each, and whether they count."""
+        job = self.job
+        room = _steps_to_arrangement(job, step)
+        if step < job.burn_in:
+            return 1, min(self.steps, job.burn_in - step, room), False
+        left = job.num_draws - (step - job.burn_in) // job.thinning
+        fit = max(1, min(self.steps, room + job.thinning - 1) // job.thinning)
+        return min(fit, left, self.capacity), job.thinning, True
+
+    def record(self, steps: int) -> None:
+        """Learn the pace from a chunk that has just ended."""
+        now = time.perf_counter()
+        if self.limit is None and self.clock is not None:
+            wanted = int(steps * _CHUNK_SECONDS / max(now - self.clock, 1e-6))
+            self.steps = max(1, min(wanted, 8 * self.steps))
+        self.clock = now
+
+
+class _Store:
+    """Kept draws on the host, (lane, draw, ...), allocated once."""
+
+    def __init__(self, num_draws: int) -> None:
+        self.num_draws, self.filled = num_draws, 0
+        self.arrays: PyTree = None
+
+    def add(self, kept: loop.Kept, count: int) -> None:
+        if self.arrays is None:
+            self.arrays = jax.tree.map(
+                lambda x: np.empty((x.shape[1], self.num_draws, *x.shape[2:]), x.dtype), kept
+            )
+        for array, x in zip(jax.tree.leaves(self.arrays), jax.tree.leaves(kept), strict=True):
+            array[:, self.filled : self.filled + count] = np.asarray(x)[:count].swapaxes(0, 1)
+        self.filled += count
+
+    def truncate(self, count: int) -> None:
+        self.filled = min(self.filled, count)
+
+    def result(self, lanes: loop.Lane) -> loop.Kept:
+        if self.arrays is None:
+            empty = loop.Kept(lanes.state.position, lanes.stats)
+            return jax.tree.map(lambda x: np.empty((x.shape[0], 0, *x.shape[1:]), x.dtype), empty)
+        return jax.tree.map(lambda x: x[:, : self.filled], self.arrays)
+
+
+def _capacity(lanes: loop.Lane, num_draws: int) -> int:
+    row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
+    return max(1, min(1 << max(num_draws - 1, 0).bit_length(), _CHUNK_BYTES // max(row, 1)))
+
+
+def _arrangement(job: Job, step: int) -> int:
+    every = job.kernel.minibatch.rearrange_every
+    return 0 if every is None else step // every
+
+
+def _steps_to_arrangement(job: Job, step: int) -> int:
+    every = job.kernel.minibatch.rearrange_every
+    return job.num_steps if every is None else every - step % every
+
+
+@jax.jit
+def _restart_moments(lanes: loop.Lane) -> loop.Lane:
+    fresh = jax.vmap(Accumulator.start)(lanes.state.position)
+    return eqx.tree_at(lambda x: x.accumulator, lanes, fresh)
+
+
+def _mean_temperature(lanes: loop.Lane) -> float | None:
+    if "kinetic_temperature" not in lanes.stats:
+        return None
+    running = np.asarray(lanes.ended) < 0
+    values = np.asarray(lanes.stats["kinetic_temperature"])[running]
+    return float(values.mean()) if len(values) else None
+
+
+def _where_lane(mask: np.ndarray, new: Array, old: Array) -> Array:
+    return jnp.where(mask.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets, so that the chunk in flight is finished and kept; a second Ctrl-C raises."""
+    stopped = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+
+    def stop(*_: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    previous = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, previous)

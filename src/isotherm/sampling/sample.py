@@ -1,0 +1,201 @@
+"""`sample` and `sweep`: check, run, wrap."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm.data.minibatch import AllRows, MinibatchPlan, WithReplacement
+from isotherm.data.rows import as_rows
+from isotherm.draws import Draws
+from isotherm.errors import check_count
+from isotherm.gradient import Gradient, Minibatch
+from isotherm.kernel import Kernel
+from isotherm.posterior import Posterior
+from isotherm.samplers.base import Sampler
+from isotherm.sampling import checks
+from isotherm.sampling.finish import to_draws
+from isotherm.sampling.run import Job, run
+
+_JITTER = 2**32 - 4  # a fold of the run's key apart from those of its chains
+
+
+def sample(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    *,
+    sampler: Sampler,
+    batch_size: int,
+    num_draws: int = 1000,
+    thinning: int = 1,
+    burn_in: int = 0,
+    num_chains: int = 4,
+    seed: int | Key[Array, ""] = 0,
+    minibatch: MinibatchPlan | None = None,
+    gradient: Gradient | None = None,
+    init_scale: float = 0.0,
+    init_per_chain: bool | None = None,
+    progress: bool = True,
+) -> Draws:
+    """Draw from `posterior` given `data`.
+
+    Each chain takes `burn_in + num_draws * thinning` steps with its own keys and its own minibatches; every
+    `thinning`-th step after burn-in is kept, and moments are taken over all of them. Bad input is refused before
+    anything is computed. A chain that turns non-finite stops, the others go on; Ctrl-C returns what was drawn.
+
+    **Arguments:**
+
+    - `data`: pytree of arrays with one leading axis, the rows.
+    - `init`: pytree of parameters where all chains start, moved apart by normal noise of sd `init_scale`; or one
+      with a leading axis of `num_chains`. Which of the two is told from the shapes that the log-likelihood takes;
+      `init_per_chain` says it where both would do.
+    - `sampler`: such as `iso.CCAdL(step_size=1e-4, friction=10.0, covariance=iso.Dense())`.
+    - `batch_size`: rows in a minibatch, n.
+    - `seed`: an integer or a JAX key. The same seed gives the same draws.
+    - `minibatch`: plan by which batches are drawn; `iso.WithReplacement()` where `None`.
+    - `gradient`: how the force is estimated; `iso.Minibatch()` where `None`.
+    - `progress`: show a bar, on a terminal or in a notebook.
+    """
+    settings = _Settings(
+        posterior, data, init, batch_size, num_draws, thinning, burn_in, num_chains, seed, minibatch,
+        gradient, init_scale, init_per_chain,
+    )  # fmt: skip
+    return settings.run([sampler], progress=progress)[0]
+
+
+def sweep(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    samplers: Sequence[Sampler],
+    *,
+    batch_size: int,
+    num_draws: int = 1000,
+    thinning: int = 1,
+    burn_in: int = 0,
+    num_chains: int = 4,
+    seed: int | Key[Array, ""] = 0,
+    minibatch: MinibatchPlan | None = None,
+    gradient: Gradient | None = None,
+    init_scale: float = 0.0,
+    init_per_chain: bool | None = None,
+    progress: bool = True,
+) -> list[Draws]:
+    """`sample` for many samplers at once: those that differ only in numbers share one compilation and run side by side.
+
+    Returns one `Draws` per sampler, in order. Chain c has the same random numbers under every setting (common
+    random numbers: comparisons between settings are sharper), and its own within a setting. Other arguments as
+    for `sample`.
+    """
+    if not samplers:
+        raise ValueError("`samplers` must hold at least one sampler; got an empty sequence.")
+    settings = _Settings(
+        posterior, data, init, batch_size, num_draws, thinning, burn_in, num_chains, seed, minibatch,
+        gradient, init_scale, init_per_chain,
+    )  # fmt: skip
+    groups: dict[Any, list[int]] = {}
+    for i, sampler in enumerate(samplers):
+        groups.setdefault(_shape_of(sampler), []).append(i)
+    results: dict[int, Draws] = {}
+    for members in groups.values():
+        chosen = [samplers[i] for i in members]
+        results |= dict(zip(members, settings.run(chosen, progress=progress), strict=True))
+    return [results[i] for i in range(len(samplers))]
+
+
+class _Settings:
+    """All arguments but the sampler, checked."""
+
+    def __init__(
+        self, posterior, data, init, batch_size, num_draws, thinning, burn_in, num_chains, seed, minibatch,
+        gradient, init_scale, init_per_chain,
+    ) -> None:  # fmt: skip
+        self.posterior, self.init, self.batch_size = posterior, init, batch_size
+        self.init_scale, self.init_per_chain = init_scale, init_per_chain
+        self.gradient = Minibatch() if gradient is None else gradient
+        self.minibatch = WithReplacement() if minibatch is None else minibatch
+        self.num_draws = check_count("num_draws", num_draws, minimum=1)
+        self.thinning = check_count("thinning", thinning, minimum=1)
+        self.burn_in = check_count("burn_in", burn_in, minimum=0)
+        self.num_chains = check_count("num_chains", num_chains, minimum=1)
+        self.key = checks.as_key(seed)
+        self.data, self.num_data = as_rows(data)
+
+    def run(self, samplers: Sequence[Sampler], *, progress: bool) -> list[Draws]:
+        """Samplers of one shape, side by side."""
+        for sampler in samplers:
+            checks.check_kinds(self.posterior, sampler, self.minibatch, self.gradient)
+        samplers = [_at_temperature_of(self.posterior, s) for s in samplers]
+        minibatch, batch_size = self.minibatch, self.batch_size
+        if self.gradient.all_rows:
+            minibatch, batch_size = AllRows(), self.num_data
+        batch_size = checks.check_batch_size(batch_size, self.num_data, samplers[0])
+        checks.warn_if_not_white(samplers[0], minibatch)
+        positions = checks.per_chain(
+            self.init,
+            self.posterior,
+            self.data,
+            num_chains=self.num_chains,
+            init_scale=self.init_scale,
+            init_per_chain=self.init_per_chain,
+            key=jax.random.fold_in(self.key, _JITTER),
+        )
+        keys = jax.vmap(lambda i: jax.random.fold_in(self.key, i))(jnp.arange(self.num_chains))
+        sampler, axis = samplers[0], None
+        if len(samplers) > 1:
+            sampler, axis = _stack(samplers, self.num_chains), 0
+            positions = jax.tree.map(lambda x: jnp.concatenate([x] * len(samplers)), positions)
+            keys = jnp.concatenate([keys] * len(samplers))
+        kernel = Kernel(
+            samplers[0], _bound(self.gradient, self.posterior), self.num_data, batch_size, minibatch
+        )
+        job = Job(
+            sampler=sampler,
+            axis=axis,
+            kernel=kernel,
+            data=self.data,
+            positions=positions,
+            key=self.key,
+            lane_keys=keys,
+            burn_in=self.burn_in,
+            num_draws=self.num_draws,
+            thinning=self.thinning,
+        )
+        name = type(samplers[0]).__name__
+        title = name if len(samplers) == 1 else f"{name} x {len(samplers)}"
+        outcome = run(job, progress=progress, title=title)
+        return to_draws(job, outcome, samplers, self.num_chains)
+
+
+def _at_temperature_of(posterior: Posterior, sampler: Sampler) -> Sampler:
+    if sampler.temperature is not None:
+        return sampler
+    return eqx.tree_at(lambda s: s.temperature, sampler, posterior.temperature, is_leaf=lambda x: x is None)
+
+
+def _bound(gradient: Gradient, posterior: Posterior) -> Gradient:
+    if getattr(gradient, "posterior", posterior) is not None:
+        return gradient
+    return eqx.tree_at(lambda g: g.posterior, gradient, posterior, is_leaf=lambda x: x is None)
+
+
+def _shape_of(sampler: Sampler) -> Any:
+    arrays, static = eqx.partition(sampler, eqx.is_array)
+    shapes = tuple((x.shape, x.dtype) for x in jax.tree.leaves(arrays))
+    return shapes, jax.tree.structure(arrays), tuple(jax.tree.leaves(static))
+
+
+def _stack(samplers: Sequence[Sampler], num_chains: int) -> Sampler:
+    """One sampler whose array leaves have a lane axis: setting by setting, chain by chain."""
+
+    def stack(*leaves: Any) -> Any:
+        if not eqx.is_array(leaves[0]):
+            return leaves[0]
+        return jnp.repeat(jnp.stack(leaves), num_chains, axis=0)
+
+    return jax.tree.map(stack, *samplers)

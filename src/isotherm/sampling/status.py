@@ -1,0 +1,73 @@
+"""Why each chain ended, in a sentence, with the number that explains it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from isotherm import tree
+from isotherm.covariance import Dense, Diagonal
+from isotherm.hyper import at
+from isotherm.records import Needs
+from isotherm.samplers.base import Sampler
+from isotherm.sampling.run import Job, Outcome
+
+_DENSE_UP_TO = 1000
+_LARGEST = 10**8  # per-row gradients that may be formed to explain a failure
+_EULER_LIMIT = 0.25
+
+
+def sentences(job: Job, samplers: list[Sampler], num_chains: int, outcome: Outcome) -> tuple[str, ...]:
+    """One sentence per lane; `samplers` are the lanes' own."""
+    lines = []
+    for lane, end in enumerate(np.asarray(outcome.lanes.ended)):
+        if end >= 0:
+            position = jax.tree.map(lambda x, lane=lane: x[lane], outcome.sane)
+            lines.append(_failed(job, samplers[lane], lane % num_chains, int(end), position))
+        elif outcome.interrupted:
+            lines.append(
+                f"interrupted after {outcome.steps} of {job.num_steps} steps; the draws so far are kept"
+            )
+        else:
+            lines.append(f"completed {outcome.steps} steps")
+    return tuple(lines)
+
+
+def _failed(job: Job, sampler: Sampler, chain: int, end: int, position: PyTree) -> str:
+    h = float(at(sampler.step_size, jnp.asarray(end)))
+    s = measure_s(job, sampler, position, end)
+    head = f"chain {chain} turned non-finite at step {end} and was stopped"
+    if s is None:
+        return f"{head}; s was not measured. Halve step_size (now {h:.3g})."
+    if s > _EULER_LIMIT:
+        smaller, larger = h * (_EULER_LIMIT / s) ** 0.5, s / _EULER_LIMIT
+        return (
+            f"{head}; s = {s:.3g}, above the {_EULER_LIMIT} that the Euler scheme bears. "
+            f"Reduce step_size from {h:.3g} to {smaller:.2g} or make batch_size {larger:.1f} times as large."
+        )
+    return (
+        f"{head}; s = {s:.3g} is small, so gradient noise is not the cause: the step is too long for the stiffest "
+        f"direction, or the position left the support. Halve step_size (now {h:.3g}) or transform constrained parameters."
+    )
+
+
+def measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float | None:
+    """s at `position` from one batch, whatever the sampler itself estimates."""
+    size, kernel = tree.size(position), job.kernel
+    if kernel.batch_size < 2 or kernel.batch_size * size > _LARGEST:
+        return None
+    keys = jax.random.split(jax.random.fold_in(job.key, step), 3)
+    data = kernel.minibatch.arrange(job.data, key=keys[0])
+    batch = kernel.minibatch.batch(
+        data,
+        jnp.asarray(step),
+        num_data=kernel.num_data,
+        batch_size=kernel.batch_size,
+        key=keys[1],
+        chain_key=keys[1],
+    )
+    estimate = kernel.gradient(position, batch, needs=Needs.EXACT, key=keys[2])
+    covariance = Dense() if size <= _DENSE_UP_TO else Diagonal()
+    C = covariance.update(covariance.init(position), estimate).operator
+    s = float(sampler.stability(C, jnp.asarray(step)))
+    return s if np.isfinite(s) else None

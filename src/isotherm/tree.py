@@ -1,0 +1,110 @@
+"""Algebra on pytrees of arrays, under names, so that a sampler reads as its equation.
+
+A *scale* is a scalar or a pytree of the same structure (a diagonal matrix). Scalars take the dtype of the
+leaf they meet, so a float64 hyper-parameter never promotes a float32 chain.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+Scale = PyTree
+
+
+def is_scalar(scale: Scale) -> bool:
+    """Whether `scale` is one number rather than a pytree of diagonals."""
+    return isinstance(scale, int | float) or (hasattr(scale, "ndim") and scale.ndim == 0)
+
+
+def _with_scale(f: Callable[[Array, Array], Array], scale: Scale, tree: PyTree) -> PyTree:
+    if is_scalar(scale):
+        return jax.tree.map(lambda x: f(jnp.asarray(scale, x.dtype), x), tree)
+    return jax.tree.map(lambda a, x: f(jnp.asarray(a, x.dtype), x), scale, tree)
+
+
+def multiply(scale: Scale, tree: PyTree) -> PyTree:
+    """`scale * tree`."""
+    return _with_scale(jnp.multiply, scale, tree)
+
+
+def divide(tree: PyTree, scale: Scale) -> PyTree:
+    """`tree / scale`."""
+    return _with_scale(lambda a, x: x / a, scale, tree)
+
+
+def sqrt(scale: Scale) -> Scale:
+    """Elementwise square root."""
+    return jax.tree.map(jnp.sqrt, scale)
+
+
+def add_scaled(tree: PyTree, *terms: tuple[Scale, PyTree]) -> PyTree:
+    """`tree + a * x + b * y + ...` for `terms = (a, x), (b, y), ...`, summed in that order."""
+    for scale, x in terms:
+        tree = jax.tree.map(jnp.add, tree, multiply(scale, x))
+    return tree
+
+
+def subtract(x: PyTree, y: PyTree) -> PyTree:
+    """`x - y`."""
+    return jax.tree.map(jnp.subtract, x, y)
+
+
+def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
+    """Inner product over all leaves, summed in float32 or wider."""
+    terms = [
+        jnp.sum(a * b, dtype=jnp.promote_types(a.dtype, jnp.float32))
+        for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True)
+    ]
+    return sum(terms[1:], start=terms[0])
+
+
+def size(tree: PyTree) -> int:
+    """Number of scalars in all leaves: N_d of a position."""
+    return sum(x.size for x in jax.tree.leaves(tree))
+
+
+def zeros_like(tree: PyTree) -> PyTree:
+    """A tree of zeros with the shapes and dtypes of `tree`."""
+    return jax.tree.map(jnp.zeros_like, tree)
+
+
+def where(condition: Array, x: PyTree, y: PyTree) -> PyTree:
+    """Leaf by leaf `x` where the scalar `condition` holds, else `y`."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), x, y)
+
+
+def normal_like(tree: PyTree, *, key: Key[Array, ""]) -> PyTree:
+    """Independent standard normal numbers in the shapes and dtypes of `tree`."""
+    leaves, structure = jax.tree.flatten(tree)
+    keys = [key] if len(leaves) == 1 else jax.random.split(key, len(leaves))
+    draws = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, draws)
+
+
+def ravel(tree: PyTree) -> Float[Array, " d"]:
+    """All leaves end to end in one vector."""
+    leaves = jax.tree.leaves(tree)
+    return jnp.ravel(leaves[0]) if len(leaves) == 1 else jnp.concatenate([jnp.ravel(x) for x in leaves])
+
+
+def unravel_like(vector: Float[Array, " d"], tree: PyTree) -> PyTree:
+    """The inverse of `ravel`, with the shapes and dtypes of `tree`."""
+    leaves, structure = jax.tree.flatten(tree)
+    pieces, start = [], 0
+    for x in leaves:
+        pieces.append(vector[start : start + x.size].reshape(x.shape).astype(x.dtype))
+        start += x.size
+    return jax.tree.unflatten(structure, pieces)
+
+
+def name_of(path: tuple[Any, ...]) -> str:
+    """A leaf's name such as `layers.0.weight`; the empty string for a bare array."""
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    """Pairs of leaf name and leaf, in flattening order."""
+    return [(name_of(path), x) for path, x in jax.tree_util.tree_leaves_with_path(tree)]

@@ -47,7 +47,7 @@ class Summary:
 
     __repr__ = __str__
 
-    def __rich_console__(self, console, options):  # noqa: ANN001, ANN204
+    def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table
 
         table = Table(box=None, header_style="bold")

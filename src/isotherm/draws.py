@@ -40,7 +40,7 @@ class Draws:
       `configurational_temperature` and, where noise can be clipped, `clipped_steps`.
     - `moments`: streaming mean, variance and temperature of every parameter.
     - `status`: why each chain ended, in a sentence.
-    - `lengths`: valid draws of each chain.
+    - `lengths`, `complete`: valid draws of each chain, and whether it was still running at the end.
     - `settings`: sampler, minibatches, steps, seconds, versions.
     """
 
@@ -49,6 +49,7 @@ class Draws:
     moments: Moments
     status: tuple[str, ...]
     lengths: np.ndarray
+    complete: np.ndarray
     settings: dict[str, Any]
 
     @property
@@ -60,11 +61,6 @@ class Draws:
     def num_draws(self) -> int:
         """Draws of the longest chain."""
         return tree.named_leaves(self.posterior)[0][1].shape[1]
-
-    @property
-    def complete(self) -> np.ndarray:
-        """Which chains have all their draws."""
-        return self.lengths == self.num_draws
 
     def flat(self) -> dict[str, np.ndarray]:
         """Leaves by name, such as `layers.0.weight`; a bare array is called `x`."""
@@ -98,6 +94,7 @@ class Draws:
             "stats": self.stats,
             "moments": dataclasses.asdict(self.moments),
             "lengths": self.lengths,
+            "complete": self.complete,
         }
         write_archive(path, record, {"kind": "draws", "status": list(self.status), "settings": self.settings})
 
@@ -123,5 +120,6 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
         moments=Moments(moments["count"], moments["mean"], moments["variance"], moments["temperature"]),
         status=tuple(extra["status"]),
         lengths=record["lengths"],
+        complete=record["complete"],
         settings=extra["settings"],
     )

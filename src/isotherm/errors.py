@@ -39,3 +39,8 @@ def check_count(name: str, value: Any, *, minimum: int, repair: str = "") -> int
 def is_traced(value: Any) -> bool:
     """Whether `value` is known only inside a transformation, so that it cannot be checked."""
     return isinstance(value, jax.core.Tracer)
+
+
+def missing_extra(what: str, extra: str) -> ImportError:
+    """The exception that names the extra which `what` needs."""
+    return ImportError(f"`{what}` needs the extra `{extra}`: pip install 'isotherm[{extra}]'.")

@@ -84,6 +84,6 @@ def _exact(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -
     c = scale * (batch.noise_factor * batch.size / (batch.size - 1) * batch.size) ** 0.5
     return GradientEstimate(
         force=tree.add_scaled(prior_force, (batch.num_data, mean)),
-        contrasts=jax.tree.map(lambda g, m: c * (g - m), rows, mean),
+        contrasts=jax.tree.map(lambda g, m: c * (g - m[None]), rows, mean),
         log_density=scale * jnp.sum(values) + prior,
     )

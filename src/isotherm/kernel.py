@@ -9,7 +9,6 @@ from isotherm.gradient import Gradient
 from isotherm.records import GradientEstimate, Info, State
 from isotherm.samplers.base import Sampler
 
-
 _START = 2**32 - 2  # a fold of the chain's key that no step number reaches
 
 

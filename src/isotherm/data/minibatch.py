@@ -170,7 +170,7 @@ class RandomBlocks(MinibatchPlan):
         return variance / expected_v
 
     def _rows(self, offsets: Int[Array, " m"]) -> Int[Array, " mr"]:
-        return (offsets[:, None] + jnp.arange(self.rows_per_run)).reshape(-1)
+        return (offsets[:, None] + jnp.arange(self.rows_per_run)[None]).reshape(-1)
 
     def _offsets(self, num_data: int, batch_size: int, key: PRNGKey) -> Int[Array, " m"]:
         return _uniform(key, -(-batch_size // self.rows_per_run), num_data)

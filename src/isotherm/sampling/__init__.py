@@ -1,4 +1,4 @@
 """Chains: the driver around the kernel."""
 
-from isotherm.sampling.sample import sample as sample
-from isotherm.sampling.sample import sweep as sweep
+from isotherm.sampling.driver import sample as sample
+from isotherm.sampling.driver import sweep as sweep

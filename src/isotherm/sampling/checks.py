@@ -166,7 +166,7 @@ def _log_density_shapes(posterior: Posterior, position: PyTree, data: PyTree) ->
     try:
         likelihood = eqx.filter_eval_shape(posterior.log_likelihood, position, sample)
         prior = eqx.filter_eval_shape(posterior.prior_log_density, position)
-    except Exception as error:  # noqa: BLE001 - whatever the user's function raises is shown with a note
+    except Exception as error:
         return _Shapes(posterior.batched, rows, error=error)
     return _Shapes(posterior.batched, rows, likelihood, prior)
 

@@ -38,13 +38,14 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
     results = []
     for i, sampler in enumerate(samplers):
         lanes = slice(i * num_chains, (i + 1) * num_chains)
-        pick = lambda t, lanes=lanes: jax.tree.map(lambda x: np.asarray(x)[lanes], t)  # noqa: E731
+        pick = lambda t, lanes=lanes: jax.tree.map(lambda x: np.asarray(x)[lanes], t)
         draws = Draws(
             posterior=pick(outcome.kept.position),
             stats=pick(stats),
             moments=Moments(*(pick(x) for x in _fields(moments))),
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
+            complete=ended[lanes] < 0,
             settings=_settings(job, outcome, sampler, num_chains),
         )
         _warn(draws, outcome)

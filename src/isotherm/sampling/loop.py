@@ -46,9 +46,9 @@ def start(
     def one(sampler: Sampler, position: PyTree, key: Key[Array, ""]) -> Lane:
         own = _with(kernel, sampler)
         state = own.init(position, key=key)
-        info = jax.eval_shape(lambda: own.step(state, data, key=key)[1])
-        blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in _scalars(info).items()}
-        clipped = None if info.clipped is None else jnp.zeros((), jnp.int32)
+        scalars, clipped = jax.eval_shape(lambda: _watched(own.step(state, data, key=key)[1]))
+        blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in scalars.items()}
+        clipped = None if clipped is None else jnp.zeros((), jnp.int32)
         return Lane(state, Accumulator.start(position), blank, clipped, jnp.full((), -1, jnp.int32))
 
     return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, positions, keys)
@@ -105,7 +105,7 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
 def _blank_if_ended(lane: Lane) -> Kept:
     # A chain that has ended draws NaN: a frozen position would look like a draw.
     running = lane.ended < 0
-    mask = lambda x: jnp.where(running, x, jnp.nan)  # noqa: E731
+    mask = lambda x: jnp.where(running, x, jnp.nan)
     return Kept(jax.tree.map(mask, lane.state.position), jax.tree.map(mask, lane.stats))
 
 
@@ -114,9 +114,13 @@ def _scalars(info: Info) -> dict[str, Array]:
     return {name: x for name, x in scalars.items() if x is not None}
 
 
+def _watched(info: Info) -> tuple[dict[str, Array], Array | None]:
+    return _scalars(info), info.clipped
+
+
 def _with(kernel: Kernel, sampler: Sampler) -> Kernel:
     return eqx.tree_at(lambda k: k.sampler, kernel, sampler)
 
 
-def _axis(axis: int | None):  # noqa: ANN202
+def _axis(axis: int | None):
     return None if axis is None else eqx.if_array(axis)

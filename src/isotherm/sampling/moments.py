@@ -70,25 +70,22 @@ class Accumulator(eqx.Module):
 def finish(accumulator: Accumulator) -> Moments:
     """Moments in float64 from the sums of all chains."""
     count = np.asarray(accumulator.count)
+    divisor = np.where(count > 0, count, np.nan)
 
     def per_step(x: Sum) -> list[np.ndarray]:
-        totals = zip(jax.tree.leaves(x.total), jax.tree.leaves(x.lost), strict=True)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return [
-                (np.asarray(t, np.float64) - np.asarray(c, np.float64))
-                / count.reshape((-1,) + (1,) * (t.ndim - 1))
-                for t, c in totals
-            ]
+        pairs = zip(jax.tree.leaves(x.total), jax.tree.leaves(x.lost), strict=True)
+        sums = [np.asarray(t, np.float64) - np.asarray(c, np.float64) for t, c in pairs]
+        return [total / divisor.reshape((-1,) + (1,) * (total.ndim - 1)) for total in sums]
 
     reference, structure = jax.tree.flatten(accumulator.reference)
     d, d2 = per_step(accumulator.deviation), per_step(accumulator.square)
     g, dg = per_step(accumulator.gradient), per_step(accumulator.virial)
     mean, variance, temperature = [], [], []
+    # A variance needs two steps: NaN below, in silence.
+    bessel = np.where(count > 1, count / np.maximum(count - 1.0, 1.0), np.nan)
     for r, m, q, gm, v in zip(reference, d, d2, g, dg, strict=True):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            bessel = (count / (count - 1.0)).reshape((-1,) + (1,) * (m.ndim - 1))
         mean.append(np.asarray(r, np.float64) + m)
-        variance.append(np.maximum(q - m * m, 0) * bessel)
+        variance.append(np.maximum(q - m * m, 0) * bessel.reshape((-1,) + (1,) * (m.ndim - 1)))
         temperature.append(v - m * gm)
     unflatten = structure.unflatten
     return Moments(count, unflatten(mean), unflatten(variance), unflatten(temperature))

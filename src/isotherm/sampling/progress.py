@@ -2,7 +2,7 @@
 
 import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 
 class Progress:
@@ -13,7 +13,7 @@ class Progress:
         self.show, self.title = show, title
         self.bar: Any = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         if self.show:
             from rich import progress
             from rich.console import Console

@@ -20,7 +20,7 @@ from isotherm.sampling.moments import Accumulator
 from isotherm.sampling.progress import Progress
 
 _ARRANGEMENTS = 2**32 - 3  # a fold of the run's key apart from those of its chains
-_CHUNK_BYTES = 2**24
+_CHUNK_BYTES = 2**22
 _CHUNK_SECONDS = 0.3
 
 
@@ -65,15 +65,14 @@ def run(job: Job, *, progress: bool, title: str, chunk_steps: int | None = None)
 
     `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it.
     """
-    lanes = loop.start(job.sampler, job.kernel, job.data, job.positions, job.lane_keys, job.axis)
-    capacity = _capacity(lanes, job.num_draws)
-    store = _Store(job.num_draws)
     passes = job.kernel.batch_size / job.kernel.num_data
-    began = time.perf_counter()
-    pace = _Pace(job, capacity, chunk_steps)
-    arranged_at, data = -1, job.data
+    began, store = time.perf_counter(), _Store(job.num_draws)
     with Progress(job.num_steps, passes, show=progress, title=title) as bar, _interruptible() as stopped:
+        lanes = loop.start(job.sampler, job.kernel, job.data, job.positions, job.lane_keys, job.axis)
+        capacity = _capacity(lanes)
+        pace = _Pace(job, capacity, chunk_steps)
         sane, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
+        arranged_at, data = -1, job.data
         while step < job.num_steps and not stopped.is_set():
             if (arrangement := _arrangement(job, step)) != arranged_at:
                 key = jax.random.fold_in(jax.random.fold_in(job.key, _ARRANGEMENTS), arrangement)
@@ -162,9 +161,10 @@ class _Store:
         return jax.tree.map(lambda x: x[:, : self.filled], self.arrays)
 
 
-def _capacity(lanes: loop.Lane, num_draws: int) -> int:
+def _capacity(lanes: loop.Lane) -> int:
+    # Not a function of `num_draws`, so that a longer run compiles nothing.
     row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
-    return max(1, min(1 << max(num_draws - 1, 0).bit_length(), _CHUNK_BYTES // max(row, 1)))
+    return max(1, _CHUNK_BYTES // row)
 
 
 def _arrangement(job: Job, step: int) -> int:

@@ -56,7 +56,7 @@ def measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float 
     size, kernel = tree.size(position), job.kernel
     if kernel.batch_size < 2 or kernel.batch_size * size > _LARGEST:
         return None
-    keys = jax.random.split(jax.random.fold_in(job.key, step), 3)
+    keys = jax.random.split(jax.random.fold_in(job.key, step), 4)
     data = kernel.minibatch.arrange(job.data, key=keys[0])
     batch = kernel.minibatch.batch(
         data,
@@ -64,7 +64,7 @@ def measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float 
         num_data=kernel.num_data,
         batch_size=kernel.batch_size,
         key=keys[1],
-        chain_key=keys[1],
+        chain_key=keys[3],
     )
     estimate = kernel.gradient(position, batch, needs=Needs.EXACT, key=keys[2])
     covariance = Dense() if size <= _DENSE_UP_TO else Diagonal()

@@ -6,7 +6,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm.data.minibatch import AllRows, MinibatchPlan, WithReplacement
@@ -145,6 +144,9 @@ class _Settings:
             init_per_chain=self.init_per_chain,
             key=jax.random.fold_in(self.key, _JITTER),
         )
+        for sampler in samplers:  # refuses a mass that does not fit
+            start = jax.tree.map(lambda x: x[0], positions)
+            jax.eval_shape(lambda x, s=sampler: s.init(x, key=self.key), start)
         keys = jax.vmap(lambda i: jax.random.fold_in(self.key, i))(jnp.arange(self.num_chains))
         sampler, axis = samplers[0], None
         if len(samplers) > 1:

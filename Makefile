@@ -1,0 +1,47 @@
+# Two commands for a new machine with python3 >= 3.11, pip, venv and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+OUT ?= out
+# Tests run side by side; each worker keeps to one core's worth of threads.
+WORKERS ?= 2
+
+.PHONY: demo test check lint bench docs clean
+
+demo: $(VENV)/.demo
+	$(BIN)/isotherm reproduce gaussian --quick --out $(OUT)/gaussian
+
+test: check
+	$(BIN)/python -m pytest -m slow -n $(WORKERS)
+
+check: lint
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyrefly check
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/driver.py --out $(OUT)/bench
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/test_docs.py
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "isotherm needs Python 3.11 or newer; set PYTHON=/path/to/python3."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/.created
+	$(PIP) -e '.[all]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.created
+	$(PIP) -e '.[all,dev]'
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) $(OUT)

@@ -1,0 +1,82 @@
+"""The command line. A command is a function that adds its parser and sets `run` to what it does."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from isotherm.experiments import EXPERIMENTS, find
+
+Subparsers = Any  # argparse has no public name for it
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `isotherm ARGUMENTS`; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="isotherm", description="Bayesian sampling with noisy gradients, at the right temperature."
+    )
+    parser.add_argument("--version", action="version", version=f"isotherm {metadata.version('isotherm')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in COMMANDS:
+        add(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print("isotherm: stopped; nothing was written", file=sys.stderr)
+        return 130
+    except (ImportError, OSError) as error:
+        print(f"isotherm: {error}", file=sys.stderr)
+        return 1
+
+
+def add_reproduce(commands: Subparsers) -> None:
+    """`isotherm reproduce NAME`: an experiment of the paper."""
+    parser = commands.add_parser(
+        "reproduce",
+        help="run an experiment of the CCAdL paper",
+        description="Run an experiment of the CCAdL paper and write results.json, figures and report.html.",
+    )
+    parser.add_argument("experiment", choices=sorted(EXPERIMENTS))
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer data sets and shorter chains, about a minute"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/EXPERIMENT)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of the data and of the chains (default: 0)")
+    parser.set_defaults(run=reproduce)
+
+
+def _seed(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must be an integer not below 0; got {number}")
+    return number
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Run, print the table, say where the rest is."""
+    from rich.console import Console
+
+    out = Path("out", options.experiment) if options.out is None else options.out
+    experiment, console = find(options.experiment), Console()
+    # Fail before the work rather than after it where the folder cannot be written.
+    out.mkdir(parents=True, exist_ok=True)
+    results = experiment.reproduce(out, quick=options.quick, seed=options.seed, console=console)
+    experiment.show(results, console)
+    figures = sorted((out / "figures").glob("*.png"))
+    for what, path in (
+        ("results", out / "results.json"),
+        *(("figure", f) for f in figures),
+        ("report", out / "report.html"),
+    ):
+        print(f"{what:8} {path}")
+    return 0
+
+
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_reproduce,)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Models with known answers, and models of the paper's experiments."""

@@ -1,0 +1,130 @@
+"""One self-contained HTML page of tables, figures and text: no network, light and dark, phone and printer.
+
+Text is escaped; only what the functions of this module return (`Html`) goes into the page as it is.
+"""
+
+import base64
+import dataclasses
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+
+class Html(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    parts: Sequence[Html]
+
+
+def _html(value: Any) -> Html:
+    return value if isinstance(value, Html) else Html(escape(str(value)))
+
+
+def paragraph(text: str) -> Html:
+    """A paragraph."""
+    return Html(f"<p>{_html(text)}</p>")
+
+
+def strong(text: str) -> Html:
+    """Emphasised text, for a cell that wins."""
+    return Html(f"<strong>{_html(text)}</strong>")
+
+
+def badge(text: str, kind: str) -> Html:
+    """A word in a coloured box, `good`, `fair` or `bad`; the word carries the meaning without the colour."""
+    return Html(f'<span class="badge {escape(kind)}">{_html(text)}</span>')
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str = "") -> Html:
+    """A table whose first column names the row; on a narrow screen every row becomes a card."""
+    head = "".join(f'<th scope="col">{_html(h)}</th>' for h in header)
+    body = []
+    for row in rows:
+        cells = [f'<th scope="row">{_html(row[0])}</th>']
+        cells += [
+            f'<td data-label="{escape(str(h))}"><span>{_html(x)}</span></td>'
+            for h, x in zip(header[1:], row[1:], strict=True)
+        ]
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    title = f"<caption>{_html(caption)}</caption>" if caption else ""
+    return Html(f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>")
+
+
+def bullets(items: Sequence[str]) -> Html:
+    """A list."""
+    return Html("<ul>" + "".join(f"<li>{_html(x)}</li>" for x in items) + "</ul>")
+
+
+def definitions(items: Mapping[str, Any]) -> Html:
+    """Names and values, such as settings and versions."""
+    return Html(
+        "<dl>" + "".join(f"<dt>{_html(k)}</dt><dd>{_html(v)}</dd>" for k, v in items.items()) + "</dl>"
+    )
+
+
+def figure(path: Path, *, alt: str, caption: str) -> Html:
+    """A PNG inside the page; a click opens nothing, a pinch enlarges it."""
+    data = base64.b64encode(path.read_bytes()).decode()
+    image = f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
+    return Html(f"<figure>{image}<figcaption>{_html(caption)}</figcaption></figure>")
+
+
+def page(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """The whole document."""
+    body = "".join(f"<section><h2>{_html(s.title)}</h2>{''.join(s.parts)}</section>" for s in sections)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_html(title)}</title><style>{_STYLE}</style></head>"
+        f'<body><main><h1>{_html(title)}</h1><p class="lead">{_html(lead)}</p>{body}</main></body></html>\n'
+    )
+
+
+_STYLE = """
+:root { color-scheme: light dark; --text: #1c1e21; --soft: #5b6068; --page: #fdfdfc; --line: #d9dbdf;
+  --good: #0a6b4b; --fair: #8a5a00; --bad: #a3260f; }
+@media screen and (prefers-color-scheme: dark) { :root { --text: #e7e8ea; --soft: #a4a9b1; --page: #17191c;
+  --line: #3a3e44; --good: #5fd0a5; --fair: #f0b64d; --bad: #ff8f78; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--text); font: 1rem/1.55 system-ui, sans-serif; }
+main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
+p, ul, dl { max-width: 46rem; }
+.lead { font-size: 1.1rem; color: var(--soft); }
+table { width: 100%; border-collapse: collapse; font-size: .92rem; margin: 0 0 1.5rem; }
+caption { text-align: left; font-weight: 600; padding: .4rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .45rem .8rem .45rem 0; overflow-wrap: break-word;
+  border-bottom: 1px solid var(--line); }
+thead th { color: var(--soft); font-weight: 500; }
+tbody th { font-weight: 500; }
+td { font-variant-numeric: tabular-nums; }
+.badge { display: inline-block; padding: 0 .5em; border: 1px solid currentColor; border-radius: .3em;
+  font-weight: 600; white-space: nowrap; }
+.good { color: var(--good); } .fair { color: var(--fair); } .bad { color: var(--bad); }
+figure { margin: 0 0 2rem; }
+figure img { width: 100%; height: auto; background: #fff; border-radius: .4rem; padding: .4rem; }
+figcaption { color: var(--soft); font-size: .92rem; max-width: 46rem; }
+dl { display: grid; grid-template-columns: minmax(7rem, 12rem) 1fr; gap: .25rem 1rem; font-size: .95rem; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 44rem) {
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  table, tbody, tr, th, td, caption { display: block; }
+  tr { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .7rem; margin-bottom: .7rem; }
+  th, td { border: 0; padding: .15rem 0; }
+  td { display: grid; grid-template-columns: 6.5rem 1fr; gap: .5rem; }
+  tbody th { font-weight: 650; }
+  td::before { content: attr(data-label); color: var(--soft); }
+}
+@media print { :root { color-scheme: light; } body { font-size: 10pt; } main { max-width: none; padding: 0; }
+  figure, tr { break-inside: avoid; } h2 { break-after: avoid; } }
+"""

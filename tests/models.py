@@ -1,0 +1,26 @@
+"""Small posteriors for tests of the driver."""
+
+import jax.numpy as jnp
+import numpy as np
+
+import isotherm as iso
+
+
+def normal_mean(num_data=40, dim=2, seed=0):
+    """N(theta, 1) data with an N(0, 1) prior: posterior N(sum x / (N + 1), 1 / (N + 1))."""
+    x = np.random.default_rng(seed).normal(size=(num_data, dim)).astype(np.float32)
+    posterior = iso.Posterior(lambda t, d: -0.5 * jnp.sum((d - t) ** 2), lambda t: -0.5 * jnp.sum(t**2))
+    return posterior, x, jnp.zeros(dim)
+
+
+def call(sampler=None, *, model=None, **options):
+    """`iso.sample` on `normal_mean` with small defaults."""
+    posterior, data, init = normal_mean() if model is None else model
+    settings = {
+        "sampler": iso.CCAdL(0.02, 2.0, iso.Dense()) if sampler is None else sampler,
+        "batch_size": 8,
+        "num_draws": 50,
+        "num_chains": 3,
+        "progress": False,
+    }
+    return iso.sample(posterior, data, init, **(settings | options))

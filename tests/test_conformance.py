@@ -1,0 +1,199 @@
+"""What every sampler must do, whatever it samples: pytrees, dtypes, jit, vmap, one trace, the same bits."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm as iso
+from isotherm import tree
+from isotherm.data.rows import as_rows
+from table import SAMPLERS
+
+RNG = np.random.default_rng(0)
+DATA = {"x": RNG.normal(size=(60, 2)).astype(np.float32), "y": RNG.normal(size=60).astype(np.float32)}
+
+
+def log_likelihood(params, datum):
+    residual = datum["y"] - datum["x"] @ params["w"] - params["rest"][0]
+    return -0.5 * residual**2
+
+
+def log_prior(params):
+    return -0.5 * sum(jnp.sum(x**2) for x in jax.tree.leaves(params))
+
+
+POSTERIOR = iso.Posterior(log_likelihood, log_prior)
+INIT = {"w": jnp.zeros(2), "rest": (jnp.zeros(()), jnp.ones((1, 2)))}
+
+every_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
+
+
+def kernel_of(sampler, posterior=POSTERIOR):
+    return iso.Kernel(sampler, iso.Minibatch(posterior), num_data=60, batch_size=6)
+
+
+def run_loop(sampler, key, steps=20, init=INIT, posterior=POSTERIOR):
+    """A user's own loop: the kernel in a `lax.scan`."""
+    data, _ = as_rows(DATA)
+    kernel = kernel_of(sampler, posterior)
+
+    def body(state, _):
+        state, info, _visit = kernel.step(state, data, key=key)
+        return state, (state.position, info)
+
+    return jax.lax.scan(body, kernel.init(init, key=key), length=steps)
+
+
+@every_sampler
+def test_state_keeps_structure_shapes_and_dtypes(sampler):
+    final, (positions, _) = run_loop(sampler, jax.random.key(0))
+    assert jax.tree.structure(final.position) == jax.tree.structure(INIT)
+    for before, after in zip(jax.tree.leaves(INIT), jax.tree.leaves(final.position), strict=True):
+        assert (before.shape, before.dtype) == (after.shape, after.dtype)
+    assert final.step == 20
+    assert all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(positions))
+    # Every parameter has moved, the one that only the prior knows included.
+    assert all(bool(jnp.all(x[-1] != x[0])) for x in jax.tree.leaves(positions))
+
+
+@every_sampler
+def test_float64_chain_stays_float64(sampler):
+    with jax.enable_x64(True):
+        init = jax.tree.map(lambda x: jnp.asarray(np.asarray(x), jnp.float64), INIT)
+        final, _ = run_loop(sampler, jax.random.key(0), init=init)
+        assert {x.dtype for x in jax.tree.leaves(final.position)} == {jnp.dtype("float64")}
+
+
+@every_sampler
+def test_float32_chain_stays_float32_under_x64(sampler):
+    with jax.enable_x64(True):
+        final, _ = run_loop(sampler, jax.random.key(0))
+        assert {x.dtype for x in jax.tree.leaves(final.position)} == {jnp.dtype("float32")}
+
+
+@every_sampler
+def test_same_key_repeats_and_another_differs(sampler):
+    first, again, other = (tree.ravel(run_loop(sampler, jax.random.key(k))[0].position) for k in (1, 1, 2))
+    assert jnp.array_equal(first, again)
+    assert not jnp.any(first == other)
+
+
+@every_sampler
+def test_jit_agrees_with_eager(sampler):
+    data, _ = as_rows(DATA)
+    kernel, key = kernel_of(sampler), jax.random.key(3)
+    state = kernel.init(INIT, key=key)
+    eager = kernel.step(state, data, key=key)[0]
+    jitted = eqx.filter_jit(kernel.step)(state, data, key=key)[0]
+    # One step apart only in how XLA fuses: a few units in the last place of numbers of order 1.
+    np.testing.assert_allclose(tree.ravel(eager.position), tree.ravel(jitted.position), atol=1e-6)
+
+
+@every_sampler
+def test_vmap_over_hyper_parameters_and_chains(sampler):
+    def final(step_size, key):
+        own = eqx.tree_at(lambda s: s.step_size, sampler, step_size)
+        return tree.ravel(run_loop(own, key)[0].position)
+
+    steps = jnp.asarray([1e-3, 2e-3, 4e-3])
+    together = eqx.filter_vmap(final)(steps, jax.random.split(jax.random.key(0), 3))
+    alone = jnp.stack(
+        [final(h, k) for h, k in zip(steps, jax.random.split(jax.random.key(0), 3), strict=True)]
+    )
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+
+
+@every_sampler
+def test_resume_from_a_state_equals_uninterrupted(sampler):
+    data, _ = as_rows(DATA)
+    kernel, key = kernel_of(sampler), jax.random.key(5)
+    step = eqx.filter_jit(lambda s: kernel.step(s, data, key=key)[0])
+    state = kernel.init(INIT, key=key)
+    for _ in range(4):
+        state = step(state)
+    # Through plain arrays, as a checkpoint would.
+    leaves, structure = jax.tree.flatten(state)
+    revived = jax.tree.unflatten(structure, [jnp.asarray(np.asarray(x)) for x in leaves])
+    assert jnp.array_equal(tree.ravel(step(state).position), tree.ravel(step(revived).position))
+
+
+@every_sampler
+def test_driver_equals_own_loop(sampler):
+    seed = jax.random.key(7)
+    draws = iso.sample(
+        POSTERIOR,
+        DATA,
+        INIT,
+        sampler=sampler,
+        batch_size=6,
+        num_draws=15,
+        num_chains=2,
+        seed=seed,
+        progress=False,
+    )
+    for chain in range(2):
+        _, (positions, _) = run_loop(sampler, jax.random.fold_in(seed, chain), steps=15)
+        for own, driver in zip(jax.tree.leaves(positions), jax.tree.leaves(draws.posterior), strict=True):
+            np.testing.assert_allclose(driver[chain], own, rtol=2e-5, atol=2e-6)
+
+
+@every_sampler
+def test_schedules_stand_wherever_a_scalar_does(sampler):
+    numbers = [f for f in ("step_size", "friction", "temperature") if hasattr(sampler, f)]
+    for name in numbers:
+        value = getattr(sampler, name)
+        value = jnp.ones(()) if value is None else value
+        fixed = eqx.tree_at(
+            lambda s, n=name: getattr(s, n), sampler, lambda step, v=value: v, is_leaf=lambda x: x is None
+        )
+        steady = tree.ravel(run_loop(fixed, jax.random.key(0))[0].position)
+        np.testing.assert_allclose(
+            steady, tree.ravel(run_loop(sampler, jax.random.key(0))[0].position), atol=1e-6
+        )
+        falling = eqx.tree_at(
+            lambda s, n=name: getattr(s, n),
+            sampler,
+            lambda step, v=value: v / (1 + step),
+            is_leaf=lambda x: x is None,
+        )
+        assert not np.allclose(
+            steady, tree.ravel(run_loop(falling, jax.random.key(0))[0].position), atol=1e-6
+        )
+
+
+@every_sampler
+def test_one_trace_serves_all_numbers_chunks_and_seeds(sampler):
+    traces = []
+
+    def counted(params, datum):
+        traces.append(1)
+        return log_likelihood(params, datum)
+
+    posterior = iso.Posterior(counted, log_prior)
+
+    def call(sampler, seed, burn_in, num_draws, thinning):
+        return iso.sample(
+            posterior,
+            DATA,
+            INIT,
+            sampler=sampler,
+            batch_size=6,
+            num_draws=num_draws,
+            thinning=thinning,
+            burn_in=burn_in,
+            num_chains=2,
+            seed=seed,
+            progress=False,
+        )
+
+    call(sampler, 0, 3, 16, 1)
+    traced = len(traces)
+    # Shapes are looked at once per call without compiling: `eval_shape` is not a compilation.
+    call(sampler, 0, 3, 16, 1)
+    per_call = len(traces) - traced
+    other = eqx.tree_at(lambda s: s.step_size, sampler, sampler.step_size / 2)
+    call(other, 1, 0, 13, 5)
+    assert len(traces) - traced == 2 * per_call
+    assert per_call <= 1

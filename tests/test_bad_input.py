@@ -140,7 +140,9 @@ def test_bad_input_is_refused_before_any_step(make, error, message, monkeypatch)
 def test_an_error_of_the_model_comes_with_the_shapes_it_met():
     with pytest.raises(TypeError) as caught:
         call(model=(posterior(lambda t, d: jnp.dot(t, jnp.ones(5))), DATA, INIT))
-    assert any("when called with the shapes of `init` (init: (2,))" in note for note in caught.value.__notes__)
+    assert any(
+        "when called with the shapes of `init` (init: (2,))" in note for note in caught.value.__notes__
+    )
 
 
 def test_start_per_chain_is_told_from_shapes():

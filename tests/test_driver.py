@@ -17,7 +17,10 @@ CUTS = [1, 7, 10_000]
 
 
 def same(a, b):
-    return all(np.array_equal(x, y, equal_nan=True) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+    return all(
+        np.array_equal(x, y, equal_nan=True)
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    )
 
 
 def chunked(monkeypatch, steps, **options):
@@ -32,7 +35,9 @@ def chunked(monkeypatch, steps, **options):
 
 
 @pytest.mark.parametrize(
-    "plan", [iso.WithReplacement(), iso.RandomBlocks(rows_per_run=4, reshuffle_every=9)], ids=["iid", "blocks"]
+    "plan",
+    [iso.WithReplacement(), iso.RandomBlocks(rows_per_run=4, reshuffle_every=9)],
+    ids=["iid", "blocks"],
 )
 def test_a_run_cut_into_chunks_gives_the_same_bits(monkeypatch, plan):
     options = {"burn_in": 11, "thinning": 3, "minibatch": plan}
@@ -66,7 +71,11 @@ def test_moments_do_not_stall_in_float32():
     posterior = iso.Posterior(lambda t, d: -0.5 * (d - t) ** 2, lambda t: 0.0 * t)
     x = np.full(40, 1000.0, np.float32)
     draws = call(
-        iso.SGLD(0.01), model=(posterior, x, jnp.asarray(1000.0)), num_draws=10_000, thinning=100, num_chains=1
+        iso.SGLD(0.01),
+        model=(posterior, x, jnp.asarray(1000.0)),
+        num_draws=10_000,
+        thinning=100,
+        num_chains=1,
     )
     # AR(1) with coefficient 0.6: sd of the mean of 10^6 steps is 0.17 * 2 / 1000; the variance has a
     # relative standard error of sqrt(2 * 2.1 / 10^6) = 0.2 %. Five of each: one false alarm in 10^6.
@@ -169,7 +178,11 @@ print("returned")
 
 def test_ctrl_c_returns_what_was_drawn():
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.stdout == "returned\n", done.stderr
 

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -43,15 +43,14 @@ class DiagonalOperator(Operator):
         return tree.multiply(self.values, x)
 
     def trace(self, mass: Scale) -> Float[Array, ""]:
-        return sum(jnp.sum(x) for x in jax.tree.leaves(tree.divide(self.values, mass)))
+        return jnp.sum(tree.ravel(tree.divide(self.values, mass)))
 
     def lambda_max(self, mass: Scale) -> Float[Array, ""]:
-        leaves = [jnp.max(x) for x in jax.tree.leaves(tree.divide(self.values, mass))]
-        return jnp.max(jnp.stack(leaves))
+        return jnp.max(tree.ravel(tree.divide(self.values, mass)))
 
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree, mass: Scale) -> tuple[PyTree, Int[Array, ""]]:
         scaled = tree.multiply(c, tree.divide(self.values, mass))
-        clipped = sum(jnp.sum(v > 1, dtype=jnp.int32) for v in jax.tree.leaves(scaled))
+        clipped = jnp.sum(tree.ravel(scaled) > 1, dtype=jnp.int32)
         return jax.tree.map(lambda v, r: jnp.sqrt(jnp.maximum(1 - v, 0)) * r, scaled, x), clipped
 
 
@@ -109,7 +108,7 @@ class Covariance(eqx.Module):
       of t = 1, 2, ... gives any other schedule. kappa_1 is 1 in every case, so there is no start value.
     """
 
-    estimate: eqx.AbstractVar[str]
+    estimate: eqx.AbstractVar[Literal["exact"]]
     averaging: eqx.AbstractVar[Averaging]
 
     @property
@@ -122,7 +121,7 @@ class Covariance(eqx.Module):
         """C = 0 over the parameters in `position`."""
 
     @abc.abstractmethod
-    def blend(self, old: Operator, contrasts: PyTree, kappa: Float[Array, ""]) -> Operator:
+    def blend(self, old: Any, contrasts: PyTree, kappa: Float[Array, ""]) -> Operator:
         """(1 - kappa) old + kappa (mean of z z' over the contrasts)."""
 
     def init(self, position: PyTree) -> Average:

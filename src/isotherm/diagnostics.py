@@ -1,8 +1,9 @@
 """What the draws say about themselves: effective sizes, R-hat, temperatures, a verdict."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -81,13 +82,13 @@ def summarise(draws: "Draws") -> Summary:
         raise ValueError(
             "A summary needs at least one complete chain of four draws; got: " + "; ".join(draws.status) + "."
         )
-    temperatures = {name: x for name, x in zip(draws.flat(), _leaves(draws.moments.temperature), strict=True)}
     rows = []
-    for name, leaf in draws.flat().items():
+    temperatures = jax.tree.leaves(draws.moments.temperature)
+    for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
         flat = leaf[chains].reshape(len(chains), leaf.shape[1], -1).astype(np.float64)
-        per_parameter = temperatures[name][chains].reshape(len(chains), -1).mean(axis=0)
-        for i in range(flat.shape[2]):
-            rows.append(_row(_label(name, leaf.shape[2:], i), flat[:, :, i], float(per_parameter[i])))
+        heat = temperature[chains].reshape(len(chains), -1).mean(axis=0)
+        labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
+        rows += [_row(label, flat[:, :, i], float(heat[i])) for i, label in enumerate(labels)]
     kinetic = draws.stats.get("kinetic_temperature")
     target = draws.settings["sampler"].get("temperature") or 1.0
     target = target if isinstance(target, float) else 1.0
@@ -115,7 +116,8 @@ def _verdict(draws: "Draws", rows: list[Row], heat: float, chains: int) -> str:
         problems.append(f"only {least:.0f} effective draws in the slowest parameter")
     if abs(heat - 1) > 0.05:
         problems.append(
-            f"configurational temperature {heat:.3f} of target: variances are off by about {100 * (heat - 1):+.0f} %"
+            f"configurational temperature {heat:.3f} of target: variances are off by about "
+            f"{100 * (heat - 1):+.0f} %"
         )
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
@@ -128,17 +130,17 @@ def _verdict(draws: "Draws", rows: list[Row], heat: float, chains: int) -> str:
 def _row(name: str, x: Float[np.ndarray, "chain draw"], temperature: float) -> Row:
     from arviz_stats.base import array_stats
 
-    bulk = float(array_stats.ess(x, chain_axis=0, draw_axis=1, method="bulk"))
-    mean_size = float(array_stats.ess(x, chain_axis=0, draw_axis=1, method="mean"))
-    sd = float(x.std(ddof=1))
+    stats: Any = array_stats
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    sd, mean_size = float(x.std(ddof=1)), float(stats.ess(x, method="mean", **axes))
     return Row(
         name=name,
         mean=float(x.mean()),
         sd=sd,
         mcse=sd / max(mean_size, 1) ** 0.5,
-        ess_bulk=bulk,
-        ess_tail=float(array_stats.ess(x, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))),
-        r_hat=float(array_stats.rhat(x, chain_axis=0, draw_axis=1)),
+        ess_bulk=float(stats.ess(x, method="bulk", **axes)),
+        ess_tail=float(stats.ess(x, method="tail", prob=(0.05, 0.95), **axes)),
+        r_hat=float(stats.rhat(x, **axes)),
         temperature=temperature,
     )
 
@@ -146,9 +148,3 @@ def _row(name: str, x: Float[np.ndarray, "chain draw"], temperature: float) -> R
 def _label(name: str, shape: tuple[int, ...], i: int) -> str:
     index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
     return f"{name}[{index}]" if index else name
-
-
-def _leaves(x) -> list[np.ndarray]:  # noqa: ANN001
-    import jax
-
-    return jax.tree.leaves(x)

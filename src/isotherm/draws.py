@@ -88,7 +88,7 @@ class Draws:
         return data
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file of plain arrays and JSON; an existing file is replaced at once or not at all."""
+        """Write everything to one file of plain arrays and JSON, replacing an existing one at once or not at all."""
         record = {
             "posterior": self.posterior,
             "stats": self.stats,
@@ -109,8 +109,8 @@ class Draws:
 def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
     """Read draws written by `Draws.save`.
 
-    Dicts, lists and tuples of parameters come back as they were; modules and other classes come back as dicts by
-    leaf name, unless `like`, a pytree of the original structure, is given.
+    Dicts, lists and tuples of parameters come back as they were; modules and other classes come back as dicts
+    by leaf name, unless `like`, a pytree of the original structure, is given.
     """
     record, extra = read_archive(path, kind="draws", like={} if like is None else {"posterior": like})
     moments = record["moments"]

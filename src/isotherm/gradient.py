@@ -34,7 +34,7 @@ class Minibatch(Gradient):
     and f the plan's finite-population factor. The prior is in the force and not in V.
     """
 
-    posterior: Posterior | None = None
+    posterior: Posterior | None = None  # `iso.sample` fills in its own
 
     all_rows = False
 
@@ -44,8 +44,8 @@ class Minibatch(Gradient):
         del key
         scale = batch.num_data / batch.size
         if needs is Needs.NOTHING:
-            return GradientEstimate(contrasts=None, **_force(self.posterior, position, batch, scale))
-        return _exact(self.posterior, position, batch, scale)
+            return GradientEstimate(contrasts=None, **_force(_bound(self), position, batch, scale))
+        return _exact(_bound(self), position, batch, scale)
 
 
 class FullData(Gradient):
@@ -62,7 +62,14 @@ class FullData(Gradient):
         contrasts = None
         if needs is not Needs.NOTHING:
             contrasts = jax.tree.map(lambda x: jnp.zeros((1, *x.shape), x.dtype), position)
-        return GradientEstimate(contrasts=contrasts, **_force(self.posterior, position, batch, 1.0))
+        return GradientEstimate(contrasts=contrasts, **_force(_bound(self), position, batch, 1.0))
+
+
+def _bound(gradient: Minibatch | FullData) -> Posterior:
+    if gradient.posterior is None:
+        name = type(gradient).__name__
+        raise ValueError(f"`posterior` of `{name}` must be given outside `iso.sample`: {name}(posterior).")
+    return gradient.posterior
 
 
 def _force(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -> dict[str, PyTree]:

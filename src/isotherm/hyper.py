@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from isotherm.errors import is_traced, must
 
 Schedule = Callable[[Int[Array, ""]], Any]
-Hyper = Float[Array, ""] | Schedule
+Hyper = Float[Array, ""] | float | Schedule
 
 
 def _as_hyper(value: Any) -> Any:
@@ -39,7 +39,7 @@ def required_hyper_parameter() -> Any:
 
 def at(value: Hyper, step: Int[Array, ""]) -> Float[Array, ""]:
     """The value of a hyper-parameter in this step. Schedules count steps from 0."""
-    return jnp.asarray(value(step)) if callable(value) else value
+    return jnp.asarray(value(step) if callable(value) else value)
 
 
 def check_positive(owner: Any, name: str, *, finite: bool = True) -> None:

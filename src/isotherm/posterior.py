@@ -30,7 +30,7 @@ class Posterior(eqx.Module):
     log_likelihood: Callable[[PyTree, PyTree], Array]
     log_prior: Callable[[PyTree], Array] | None = None
     batched: bool = eqx.field(default=False, static=True, kw_only=True)
-    temperature: Float[Array, ""] = hyper_parameter(default=1.0, kw_only=True)
+    temperature: Float[Array, ""] | float = hyper_parameter(default=1.0, kw_only=True)
 
     def __check_init__(self) -> None:
         for name, f in (("log_likelihood", self.log_likelihood), ("log_prior", self.log_prior)):

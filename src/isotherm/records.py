@@ -4,6 +4,7 @@ Each is a pytree, so every part of a step can be jitted, vmapped and saved as pl
 """
 
 import enum
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
@@ -54,12 +55,12 @@ class GradientEstimate(eqx.Module):
 
 
 class State(eqx.Module):
-    """What the next step needs: no key, no data cursor. `None` means that the sampler has no such part."""
+    """What the next step needs: no key, no data cursor. `None` stands for a part that the sampler does not have."""
 
     position: PyTree[Array]
-    momentum: PyTree[Array] | None
-    xi: Float[Array, ""] | None
-    covariance: eqx.Module | None
+    momentum: Any
+    xi: Any
+    covariance: Any
     step: Int[Array, ""]
 
 

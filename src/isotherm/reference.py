@@ -33,7 +33,7 @@ def reference_posterior(
 ) -> Draws:
     """Draws from `posterior` by NUTS with the gradient of all rows in every step.
 
-    Exact up to Monte Carlo error, at hundreds of passes over the data per effective draw. Needs the extra `nuts`.
+    Exact up to Monte Carlo error, at tens of passes over the data per effective draw. Needs the extra `nuts`.
 
     **Arguments:**
 
@@ -90,8 +90,9 @@ def _nuts(
     adaptation = blackjax.window_adaptation(
         blackjax.nuts, log_density, is_mass_matrix_diagonal=not dense_mass
     )
-    (state, parameters), _ = adaptation.run(adapt_key, start, num_steps=warmup)
-    step = blackjax.nuts(log_density, **parameters).step
+    adapt: Any = adaptation.run
+    (state, parameters), _ = adapt(adapt_key, start, num_steps=warmup)
+    step: Any = blackjax.nuts(log_density, **parameters).step
 
     def body(state: Any, key: Key[Array, ""]) -> tuple[Any, Any]:
         state, info = step(key, state)
@@ -123,13 +124,14 @@ def _wrap(
     grad_u = [-T * np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(gradient)]
     unflatten = jax.tree.structure(position).unflatten
     virial = [np.mean((a - a.mean(1, keepdims=True)) * g, axis=1) for a, g in zip(x, grad_u, strict=True)]
+    flat = [v.reshape(num_chains, -1) for v in virial]
     size = tree.size(jax.tree.map(lambda a: a[0, 0], position))
     steps = int(stats["num_integration_steps"].sum(axis=1).mean())
     return Draws(
         posterior=position,
         stats={
             **stats,
-            "configurational_temperature": sum(v.reshape(num_chains, -1).sum(1) for v in virial) / size,
+            "configurational_temperature": np.concatenate(flat, axis=1).sum(axis=1) / size,
         },
         moments=Moments(
             count=np.full(num_chains, num_draws),

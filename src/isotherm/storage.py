@@ -1,4 +1,4 @@
-"""One file of plain arrays and JSON: a zip of `.npy` members and `record.json`. No pickle, atomic replacement."""
+"""One file of plain arrays and JSON: a zip of `.npy` members and `record.json`, replaced atomically."""
 
 import json
 import os
@@ -55,7 +55,8 @@ def read_archive(
         ) from error
     if head.get("kind") != kind or head.get("format") != _FORMAT:
         raise ValueError(
-            f"`path` must hold {kind} in format {_FORMAT}; {path} holds {head.get('kind')} in format {head.get('format')}."
+            f"`path` must hold {kind} in format {_FORMAT}; {path} holds {head.get('kind')} in format "
+            f"{head.get('format')}."
         )
     record = {}
     for name, node in head["structure"].items():
@@ -91,7 +92,8 @@ def _restore(name: str, node: Any, arrays: list[np.ndarray], like: PyTree) -> Py
     leaves, structure = jax.tree.leaves(_decode(node, arrays)), jax.tree.structure(like)
     if structure.num_leaves != len(leaves):
         raise ValueError(
-            f"`like` must have the {len(leaves)} leaves that the file has for {name}; got {structure.num_leaves}."
+            f"`like` must have the {len(leaves)} leaves that the file has for {name}; "
+            f"got {structure.num_leaves}."
         )
     order = _array_order(node)
     return jax.tree.unflatten(structure, [arrays[i] for i in order])

@@ -90,9 +90,9 @@ class WithoutReplacement(MinibatchPlan):
 class Reshuffled(MinibatchPlan):
     """Every row once per epoch, in a new order each time; the N mod n rows left over are dropped.
 
-    Within an epoch the noise sums to nearly zero, so steps are not independent and a sampler that corrects for
-    white noise over-damps: measured variance ratios of 0.88 and 0.60 where independent batches give 0.98 and
-    0.95, at an unchanged kinetic temperature. `sample` warns.
+    Within an epoch the noise sums to nearly zero, so steps are not independent, and a sampler that corrects for
+    white noise over-damps: too narrow by tens of per cent at a kinetic temperature that looks right. `iso.sample`
+    warns.
     """
 
     white = False
@@ -111,8 +111,8 @@ class Reshuffled(MinibatchPlan):
 class RandomBlocks(MinibatchPlan):
     """Short contiguous runs at independent random offsets into shuffled rows: fast, and white.
 
-    Between two shuffles the order is one draw, so the realised noise covariance departs from its mean by about
-    sqrt(2 r / N) in a direction: keep N / r above a thousand or reshuffle.
+    Between two shuffles the order is one draw, so the realised noise covariance departs from its mean by
+    about sqrt(2 r / N) in a direction: keep N / r above a thousand or reshuffle.
 
     **Arguments:**
 
@@ -159,8 +159,8 @@ class RandomBlocks(MinibatchPlan):
         return Batch(jax.tree.map(gather, data), index, num_data, self.noise_factor(num_data, batch_size))
 
     def noise_factor(self, num_data: int, batch_size: int) -> float:
-        # S: covariance over all rows, divisor N - 1. Runs of r_j rows, q = sum_j r_j^2, are independent given the
-        # order, so Cov(sum) = n S (1 - q/(n N)); and (n - 1) E[V] = n S (N - 1)/N - Cov(sum)/n.
+        # S: covariance over all rows, divisor N - 1. Runs of r_j rows, q = sum_j r_j^2, are independent given
+        # the order, so Cov(sum) = n S (1 - q/(n N)); and (n - 1) E[V] = n S (N - 1)/N - Cov(sum)/n.
         N, n, r = num_data, batch_size, self.rows_per_run
         q = (n // r) * r**2 + (n % r) ** 2
         if n == 1:
@@ -198,8 +198,8 @@ class AllRows(MinibatchPlan):
 def _uniform(key: PRNGKey, length: int, below: int) -> Int[Array, " n"]:
     if below > 2**16:
         return jax.random.randint(key, (length,), 0, below)
-    # The upper word of bits * below, from two products that fit: half the random bits of `randint`. Rows differ
-    # in probability by less than 2^-16, which moves a posterior mean by less than 2^-16 of its sd.
+    # The upper word of bits * below, from two products that fit: half the random bits of `randint`. Rows
+    # differ in probability by less than 2^-16, which moves a posterior mean by less than 2^-16 of its sd.
     bits = jax.random.bits(key, (length,), jnp.uint32)
     low = ((bits & 0xFFFF) * jnp.uint32(below)) >> 16
     return (((bits >> 16) * jnp.uint32(below) + low) >> 16).astype(jnp.int32)

@@ -4,16 +4,16 @@ from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
-from isotherm.covariance import Covariance, Diagonal, Operator
-from isotherm.hyper import Schedule, at, check_positive, hyper_parameter, required_hyper_parameter
+from isotherm.covariance import Covariance, Diagonal
+from isotherm.hyper import Hyper, at, hyper_parameter, required_hyper_parameter
 from isotherm.records import GradientEstimate, Info, Needs, State
-from isotherm.samplers.base import Sampler, langevin_stability, status_of, temperature_at, virial
+from isotherm.samplers.base import LangevinSampler, status_of, virial
 
 
-class ModifiedSGLD(Sampler):
+class ModifiedSGLD(LangevinSampler):
     r"""SGLD corrected for its gradient noise (Vollmer, Zygalakis & Teh 2015).
 
     $$\theta \leftarrow \theta - h\,\nabla\tilde U(\theta) + \eta, \qquad
@@ -31,14 +31,12 @@ class ModifiedSGLD(Sampler):
     - `temperature`: $1/\beta$; `None` takes the posterior's.
     """
 
-    step_size: Float[Array, ""] | Schedule = required_hyper_parameter()
+    step_size: Hyper = required_hyper_parameter()
     covariance: Covariance = Diagonal()
     form: Literal["exact", "first-order"] = eqx.field(default="exact", static=True, kw_only=True)
-    temperature: Float[Array, ""] | Schedule | None = hyper_parameter(kw_only=True)
+    temperature: Hyper | None = hyper_parameter(kw_only=True)
 
     def __check_init__(self) -> None:
-        check_positive(self, "step_size")
-        check_positive(self, "temperature")
         if self.form not in ("exact", "first-order"):
             raise ValueError(f'`form` of `ModifiedSGLD` must be "exact" or "first-order"; got {self.form!r}.')
 
@@ -46,19 +44,12 @@ class ModifiedSGLD(Sampler):
     def needs(self) -> Needs:
         return self.covariance.needs
 
-    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
-        return langevin_stability(self, C, step)
-
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         del key
         return State(position, None, None, self.covariance.init(position), jnp.zeros((), jnp.int32))
 
-    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
-        del key
-        return state
-
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        h, T = at(self.step_size, state.step), temperature_at(self, state.step)
+        h, T = at(self.step_size, state.step), self.temperature_at(state.step)
         average = self.covariance.update(state.covariance, estimate)
         C = average.operator
         R = tree.normal_like(state.position, key=key)

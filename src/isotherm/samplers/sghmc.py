@@ -2,34 +2,17 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
-from isotherm.covariance import Covariance, Operator
-from isotherm.hyper import (
-    Schedule,
-    at,
-    check_mass,
-    check_positive,
-    hyper_parameter,
-    mass_field,
-    required_hyper_parameter,
-)
+from isotherm.covariance import Covariance
+from isotherm.hyper import Hyper, at, hyper_parameter, mass_field, required_hyper_parameter
 from isotherm.records import GradientEstimate, Info, Needs, State
-from isotherm.samplers import splitting
-from isotherm.samplers.base import (
-    Sampler,
-    Scheme,
-    check_mass_fits,
-    check_scheme,
-    momentum_stability,
-    status_of,
-    temperature_at,
-    virial,
-)
+from isotherm.samplers.base import status_of, virial
+from isotherm.samplers.momentum import MomentumSampler, Scheme
 
 
-class SGHMC(Sampler):
+class SGHMC(MomentumSampler):
     r"""Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox & Guestrin 2014).
 
     $$d\theta = M^{-1}p\,dt, \qquad dp = -\nabla U\,dt + \sqrt{hC}\,dW - A p\,dt
@@ -51,50 +34,34 @@ class SGHMC(Sampler):
     - `temperature`: $1/\beta$; `None` takes the posterior's.
     """
 
-    step_size: Float[Array, ""] | Schedule = required_hyper_parameter()
-    friction: Float[Array, ""] | Schedule = required_hyper_parameter()
+    step_size: Hyper = required_hyper_parameter()
+    friction: Hyper = required_hyper_parameter()
     covariance: Covariance | None = None
     scheme: Scheme = eqx.field(default="euler", static=True, kw_only=True)
     mass: PyTree = mass_field()
-    temperature: Float[Array, ""] | Schedule | None = hyper_parameter(kw_only=True)
-
-    def __check_init__(self) -> None:
-        for name in ("step_size", "friction", "temperature"):
-            check_positive(self, name)
-        check_mass(self)
-        check_scheme(self)
+    temperature: Hyper | None = hyper_parameter(kw_only=True)
 
     @property
     def needs(self) -> Needs:
         return Needs.NOTHING if self.covariance is None else self.covariance.needs
 
-    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
-        return momentum_stability(self, C, step)
-
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
-        check_mass_fits(self, position)
-        step = jnp.zeros((), jnp.int32)
-        momentum = splitting.thermal_momentum(position, self.mass, temperature_at(self, step), key=key)
         average = None if self.covariance is None else self.covariance.init(position)
-        return State(position, momentum, None, average, step)
-
-    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
-        del key
-        position = splitting.A(state, at(self.step_size, state.step), self.mass)
-        return eqx.tree_at(lambda x: x.position, state, position)
+        momentum = self.thermal_momentum(position, key=key)
+        return State(position, momentum, None, average, jnp.zeros((), jnp.int32))
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         h, A = at(self.step_size, state.step), at(self.friction, state.step)
-        T, p, average = temperature_at(self, state.step), state.momentum, state.covariance
+        T, p, average = self.temperature_at(state.step), state.momentum, state.covariance
         R = tree.normal_like(p, key=key)
         s, clipped = None, None
         if self.covariance is not None:
             average = self.covariance.update(average, estimate)
             R, clipped = average.operator.sqrt_remainder(h / (2 * A * T), R, self.mass)
             s = self.stability(average.operator, state.step)
-        eta = tree.multiply(tree.sqrt(self.mass), R)
+        eta = self.mass_root_times(R)
         p = tree.add_scaled(p, (h, estimate.force), (-h * A, p), (jnp.sqrt(2 * A * h * T), eta))
-        kinetic = splitting.kinetic_temperature(p, self.mass)
+        kinetic = self.kinetic_temperature(p)
         info = Info(
             kinetic_temperature=kinetic,
             virial=virial(state.position, estimate.force),

@@ -2,23 +2,22 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
-from isotherm.covariance import Operator
-from isotherm.hyper import Schedule, at, check_positive, hyper_parameter, required_hyper_parameter
+from isotherm.hyper import Hyper, at, hyper_parameter, required_hyper_parameter
 from isotherm.records import GradientEstimate, Info, Needs, State
-from isotherm.samplers.base import Sampler, langevin_stability, status_of, temperature_at, virial
+from isotherm.samplers.base import LangevinSampler, status_of, virial
 
 
-class SGLD(Sampler):
+class SGLD(LangevinSampler):
     r"""Stochastic gradient Langevin dynamics (Welling & Teh 2011).
 
     $$d\theta = -\nabla U\,dt + \sqrt{2\beta^{-1}}\,dW, \qquad
       \theta \leftarrow \theta - h\,\nabla\tilde U(\theta) + \sqrt{2h/\beta}\,R.$$
 
-    Nothing offsets the gradient noise: the chain is too hot by about $h\beta C/2$ in relative variance, so the
-    step must fall with the noise. The stationary density tends to $e^{-\beta U}$ as h tends to 0.
+    Nothing offsets the gradient noise: the chain is too hot by about $h\beta C/2$ in relative variance, so
+    the step must fall with the noise. The stationary density tends to $e^{-\beta U}$ as h tends to 0.
 
     **Arguments:**
 
@@ -27,30 +26,19 @@ class SGLD(Sampler):
     - `temperature`: $1/\beta$; `None` takes the posterior's.
     """
 
-    step_size: Float[Array, ""] | Schedule = required_hyper_parameter()
-    temperature: Float[Array, ""] | Schedule | None = hyper_parameter(kw_only=True)
-
-    def __check_init__(self) -> None:
-        check_positive(self, "step_size")
-        check_positive(self, "temperature")
+    step_size: Hyper = required_hyper_parameter()
+    temperature: Hyper | None = hyper_parameter(kw_only=True)
 
     @property
     def needs(self) -> Needs:
         return Needs.NOTHING
 
-    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
-        return langevin_stability(self, C, step)
-
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         del key
         return State(position, None, None, None, jnp.zeros((), jnp.int32))
 
-    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
-        del key
-        return state
-
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        h, T = at(self.step_size, state.step), temperature_at(self, state.step)
+        h, T = at(self.step_size, state.step), self.temperature_at(state.step)
         R = tree.normal_like(state.position, key=key)
         position = tree.add_scaled(state.position, (h, estimate.force), (jnp.sqrt(2 * h * T), R))
         info = Info(

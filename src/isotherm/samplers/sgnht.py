@@ -1,23 +1,15 @@
 """The stochastic gradient Nose-Hoover thermostat."""
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from isotherm.covariance import Operator
-from isotherm.hyper import (
-    Schedule,
-    check_mass,
-    check_positive,
-    hyper_parameter,
-    mass_field,
-    required_hyper_parameter,
-)
+from isotherm.hyper import Hyper, hyper_parameter, mass_field, required_hyper_parameter
 from isotherm.records import GradientEstimate, Info, Needs, State
-from isotherm.samplers import adaptive
-from isotherm.samplers.base import Sampler, Scheme, check_scheme, momentum_stability
+from isotherm.samplers.adaptive import AdaptiveLangevin
+from isotherm.samplers.momentum import Scheme
 
 
-class SGNHT(Sampler):
+class SGNHT(AdaptiveLangevin):
     r"""Stochastic gradient Nosé-Hoover thermostat (Ding et al. 2014), the adaptive Langevin thermostat.
 
     $$d\theta = M^{-1}p\,dt, \quad dp = -\nabla U\,dt + \sqrt{hC}\,dW - \xi p\,dt
@@ -41,34 +33,20 @@ class SGNHT(Sampler):
     - `temperature`: $1/\beta$; `None` takes the posterior's.
     """
 
-    step_size: Float[Array, ""] | Schedule = required_hyper_parameter()
-    friction: Float[Array, ""] | Schedule = required_hyper_parameter()
+    step_size: Hyper = required_hyper_parameter()
+    friction: Hyper = required_hyper_parameter()
     scheme: Scheme = eqx.field(default="euler", static=True, kw_only=True)
     mass: PyTree = mass_field()
-    thermal_mass: Float[Array, ""] | None = hyper_parameter(kw_only=True)
-    initial_xi: Float[Array, ""] | None = hyper_parameter(kw_only=True)
-    temperature: Float[Array, ""] | Schedule | None = hyper_parameter(kw_only=True)
-
-    def __check_init__(self) -> None:
-        for name in ("step_size", "friction", "temperature"):
-            check_positive(self, name)
-        check_positive(self, "thermal_mass", finite=False)
-        check_mass(self)
-        check_scheme(self)
+    thermal_mass: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
+    initial_xi: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
+    temperature: Hyper | None = hyper_parameter(kw_only=True)
 
     @property
     def needs(self) -> Needs:
         return Needs.NOTHING
 
-    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
-        return momentum_stability(self, C, step)
-
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
-        return adaptive.start(self, position, None, key=key)
-
-    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
-        del key
-        return adaptive.fly(self, state)
+        return self.start(position, None, key=key)
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        return adaptive.kick(self, state, estimate, None, key=key)
+        return self.thermostatted_kick(state, estimate, None, key=key)

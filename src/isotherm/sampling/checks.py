@@ -68,7 +68,7 @@ def as_position(init: PyTree) -> PyTree[Array]:
         if not jnp.issubdtype(dtype, jnp.floating):
             label = f"init.{name}" if name else "init"
             raise TypeError(
-                f"`{label}` must have a floating dtype, since parameters are moved by gradients; got {dtype}. "
+                f"`{label}` must have a floating dtype, since gradients move it; got {dtype}. "
                 "Write 0.0 instead of 0, or convert with `.astype(float)`."
             )
     # An explicit dtype: a weakly typed leaf would change its type, and compile again, after the first chunk.
@@ -109,8 +109,8 @@ def warn_if_not_white(sampler: Sampler, minibatch: MinibatchPlan) -> None:
     """Covariance control takes the noise of a step to be independent of the last."""
     if sampler.assumes_white_noise and not minibatch.white:
         warnings.warn(
-            f"`{type(sampler).__name__}` corrects for gradient noise that is independent from step to step, and "
-            f"`{type(minibatch).__name__}` batches are not: the samples will be too narrow although the "
+            f"`{type(sampler).__name__}` corrects for gradient noise that is independent from step to step, "
+            f"and `{type(minibatch).__name__}` batches are not: the samples will be too narrow although the "
             "kinetic temperature looks right. Use `iso.WithReplacement()` or `iso.WithoutReplacement()`.",
             IsothermWarning,
             stacklevel=4,
@@ -147,8 +147,9 @@ class _Shapes(eqx.Module):
         if self.error is not None:
             shapes = ", ".join(f"{n or 'init'}: {x.shape}" for n, x in tree.named_leaves(position))
             self.error.add_note(
-                f"This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` ({shapes}) "
-                f"and of one row of `data`. For a start per chain give every leaf a leading axis of {num_chains}."
+                "This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` "
+                f"({shapes}) and of one row of `data`. For a start per chain give every leaf a leading axis of "
+                f"{num_chains}."
             )
             raise self.error
         if (complaint := self._complaint()) is not None:
@@ -200,12 +201,12 @@ def _check_finite(posterior: Posterior, positions: PyTree, data: PyTree) -> None
     if len(bad_chain):
         value = likelihoods[bad_chain[0], bad_row[0]]
         raise ValueError(
-            f"`init` must have a finite log-density; the log-likelihood of row {index[bad_row[0]]} is {value} at the "
-            f"start of chain {bad_chain[0]}. Start inside the support of the posterior."
+            f"`init` must have a finite log-density; the log-likelihood of row {index[bad_row[0]]} is {value} "
+            f"at the start of chain {bad_chain[0]}. Start inside the support of the posterior."
         )
     if not np.isfinite(priors).all():
         chain = int(np.argmax(~np.isfinite(priors)))
         raise ValueError(
-            f"`init` must have a finite log-density; the log-prior is {priors[chain]} at the start of chain {chain}. "
-            "Start inside the support of the prior."
+            f"`init` must have a finite log-density; the log-prior is {priors[chain]} at the start of chain "
+            f"{chain}. Start inside the support of the prior."
         )

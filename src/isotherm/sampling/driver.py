@@ -1,5 +1,6 @@
 """`sample` and `sweep`: check, run, wrap."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,15 +45,15 @@ def sample(
     """Draw from `posterior` given `data`.
 
     Each chain takes `burn_in + num_draws * thinning` steps with its own keys and its own minibatches; every
-    `thinning`-th step after burn-in is kept, and moments are taken over all of them. Bad input is refused before
-    anything is computed. A chain that turns non-finite stops, the others go on; Ctrl-C returns what was drawn.
+    `thinning`-th step after burn-in is kept, and moments are taken over all of them. Bad input is refused
+    before anything is computed. A chain that turns non-finite stops, the others go on; Ctrl-C returns what was drawn.
 
     **Arguments:**
 
     - `data`: pytree of arrays with one leading axis, the rows.
-    - `init`: pytree of parameters where all chains start, moved apart by normal noise of sd `init_scale`; or one
-      with a leading axis of `num_chains`. Which of the two is told from the shapes that the log-likelihood takes;
-      `init_per_chain` says it where both would do.
+    - `init`: pytree of parameters where all chains start, moved apart by normal noise of sd `init_scale`; or
+      one with a leading axis of `num_chains`. Which of the two is told from the shapes that the log-likelihood
+      takes; `init_per_chain` says it where both would do.
     - `sampler`: such as `iso.CCAdL(step_size=1e-4, friction=10.0, covariance=iso.Dense())`.
     - `batch_size`: rows in a minibatch, n.
     - `seed`: an integer or a JAX key. The same seed gives the same draws.
@@ -61,9 +62,20 @@ def sample(
     - `progress`: show a bar, on a terminal or in a notebook.
     """
     settings = _Settings(
-        posterior, data, init, batch_size, num_draws, thinning, burn_in, num_chains, seed, minibatch,
-        gradient, init_scale, init_per_chain,
-    )  # fmt: skip
+        posterior=posterior,
+        data=data,
+        init=init,
+        batch_size=batch_size,
+        num_draws=num_draws,
+        thinning=thinning,
+        burn_in=burn_in,
+        num_chains=num_chains,
+        seed=seed,
+        minibatch=WithReplacement() if minibatch is None else minibatch,
+        gradient=Minibatch() if gradient is None else gradient,
+        init_scale=init_scale,
+        init_per_chain=init_per_chain,
+    )
     return settings.run([sampler], progress=progress)[0]
 
 
@@ -85,18 +97,29 @@ def sweep(
     init_per_chain: bool | None = None,
     progress: bool = True,
 ) -> list[Draws]:
-    """`sample` for many samplers at once: those that differ only in numbers share one compilation and run side by side.
+    """`sample` for many samplers at once.
 
-    Returns one `Draws` per sampler, in order. Chain c has the same random numbers under every setting (common
-    random numbers: comparisons between settings are sharper), and its own within a setting. Other arguments as
-    for `sample`.
+    Samplers that differ only in numbers share one compilation and run side by side. Returns one `Draws` per
+    sampler, in order. Chain c has the same random numbers under every setting, which sharpens comparisons
+    between settings, and its own within a setting. Other arguments as for `sample`.
     """
     if not samplers:
         raise ValueError("`samplers` must hold at least one sampler; got an empty sequence.")
     settings = _Settings(
-        posterior, data, init, batch_size, num_draws, thinning, burn_in, num_chains, seed, minibatch,
-        gradient, init_scale, init_per_chain,
-    )  # fmt: skip
+        posterior=posterior,
+        data=data,
+        init=init,
+        batch_size=batch_size,
+        num_draws=num_draws,
+        thinning=thinning,
+        burn_in=burn_in,
+        num_chains=num_chains,
+        seed=seed,
+        minibatch=WithReplacement() if minibatch is None else minibatch,
+        gradient=Minibatch() if gradient is None else gradient,
+        init_scale=init_scale,
+        init_per_chain=init_per_chain,
+    )
     groups: dict[Any, list[int]] = {}
     for i, sampler in enumerate(samplers):
         groups.setdefault(_shape_of(sampler), []).append(i)
@@ -107,71 +130,75 @@ def sweep(
     return [results[i] for i in range(len(samplers))]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Settings:
-    """All arguments but the sampler, checked."""
+    """All arguments but the sampler."""
 
-    def __init__(
-        self, posterior, data, init, batch_size, num_draws, thinning, burn_in, num_chains, seed, minibatch,
-        gradient, init_scale, init_per_chain,
-    ) -> None:  # fmt: skip
-        self.posterior, self.init, self.batch_size = posterior, init, batch_size
-        self.init_scale, self.init_per_chain = init_scale, init_per_chain
-        self.gradient = Minibatch() if gradient is None else gradient
-        self.minibatch = WithReplacement() if minibatch is None else minibatch
-        self.num_draws = check_count("num_draws", num_draws, minimum=1)
-        self.thinning = check_count("thinning", thinning, minimum=1)
-        self.burn_in = check_count("burn_in", burn_in, minimum=0)
-        self.num_chains = check_count("num_chains", num_chains, minimum=1)
-        self.key = checks.as_key(seed)
-        self.data, self.num_data = as_rows(data)
+    posterior: Posterior
+    data: PyTree
+    init: PyTree
+    batch_size: int
+    num_draws: int
+    thinning: int
+    burn_in: int
+    num_chains: int
+    seed: int | Key[Array, ""]
+    minibatch: MinibatchPlan
+    gradient: Gradient
+    init_scale: float
+    init_per_chain: bool | None
 
     def run(self, samplers: Sequence[Sampler], *, progress: bool) -> list[Draws]:
-        """Samplers of one shape, side by side."""
+        """Check everything, then run samplers of one shape side by side."""
         for sampler in samplers:
             checks.check_kinds(self.posterior, sampler, self.minibatch, self.gradient)
+        num_draws = check_count("num_draws", self.num_draws, minimum=1)
+        thinning = check_count("thinning", self.thinning, minimum=1)
+        burn_in = check_count("burn_in", self.burn_in, minimum=0)
+        num_chains = check_count("num_chains", self.num_chains, minimum=1)
+        key = checks.as_key(self.seed)
+        data, num_data = as_rows(self.data)
         samplers = [_at_temperature_of(self.posterior, s) for s in samplers]
         minibatch, batch_size = self.minibatch, self.batch_size
         if self.gradient.all_rows:
-            minibatch, batch_size = AllRows(), self.num_data
-        batch_size = checks.check_batch_size(batch_size, self.num_data, samplers[0])
+            minibatch, batch_size = AllRows(), num_data
+        batch_size = checks.check_batch_size(batch_size, num_data, samplers[0])
         checks.warn_if_not_white(samplers[0], minibatch)
         positions = checks.per_chain(
             self.init,
             self.posterior,
-            self.data,
-            num_chains=self.num_chains,
+            data,
+            num_chains=num_chains,
             init_scale=self.init_scale,
             init_per_chain=self.init_per_chain,
-            key=jax.random.fold_in(self.key, _JITTER),
+            key=jax.random.fold_in(key, _JITTER),
         )
         for sampler in samplers:  # refuses a mass that does not fit
             start = jax.tree.map(lambda x: x[0], positions)
-            jax.eval_shape(lambda x, s=sampler: s.init(x, key=self.key), start)
-        keys = jax.vmap(lambda i: jax.random.fold_in(self.key, i))(jnp.arange(self.num_chains))
+            jax.eval_shape(lambda x, s=sampler: s.init(x, key=key), start)
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(num_chains))
         sampler, axis = samplers[0], None
         if len(samplers) > 1:
-            sampler, axis = _stack(samplers, self.num_chains), 0
+            sampler, axis = _stack(samplers, num_chains), 0
             positions = jax.tree.map(lambda x: jnp.concatenate([x] * len(samplers)), positions)
             keys = jnp.concatenate([keys] * len(samplers))
-        kernel = Kernel(
-            samplers[0], _bound(self.gradient, self.posterior), self.num_data, batch_size, minibatch
-        )
+        kernel = Kernel(samplers[0], _bound(self.gradient, self.posterior), num_data, batch_size, minibatch)
         job = Job(
             sampler=sampler,
             axis=axis,
             kernel=kernel,
-            data=self.data,
+            data=data,
             positions=positions,
-            key=self.key,
+            key=key,
             lane_keys=keys,
-            burn_in=self.burn_in,
-            num_draws=self.num_draws,
-            thinning=self.thinning,
+            burn_in=burn_in,
+            num_draws=num_draws,
+            thinning=thinning,
         )
         name = type(samplers[0]).__name__
         title = name if len(samplers) == 1 else f"{name} x {len(samplers)}"
         outcome = run(job, progress=progress, title=title)
-        return to_draws(job, outcome, samplers, self.num_chains)
+        return to_draws(job, outcome, samplers, num_chains)
 
 
 def _at_temperature_of(posterior: Posterior, sampler: Sampler) -> Sampler:

@@ -28,21 +28,20 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
     drawn = jax.tree.leaves(outcome.kept.position)[0].shape[1]
     lengths = np.where(ended < 0, drawn, np.clip((ended - job.burn_in) // job.thinning, 0, drawn))
     size = tree.size(jax.tree.map(lambda x: x[0], job.positions))
-    total = sum(t.reshape(len(ended), -1).sum(axis=1) for t in jax.tree.leaves(moments.temperature))
+    per_parameter = [t.reshape(len(ended), -1) for t in jax.tree.leaves(moments.temperature)]
     stats: dict[str, Any] = {
         **outcome.kept.stats,
-        "configurational_temperature": total / size,
+        "configurational_temperature": np.concatenate(per_parameter, axis=1).sum(axis=1) / size,
     }
     if outcome.lanes.clipped is not None:
         stats["clipped_steps"] = np.asarray(outcome.lanes.clipped)
     results = []
     for i, sampler in enumerate(samplers):
         lanes = slice(i * num_chains, (i + 1) * num_chains)
-        pick = lambda t, lanes=lanes: jax.tree.map(lambda x: np.asarray(x)[lanes], t)
         draws = Draws(
-            posterior=pick(outcome.kept.position),
-            stats=pick(stats),
-            moments=Moments(*(pick(x) for x in _fields(moments))),
+            posterior=_pick(outcome.kept.position, lanes),
+            stats=_pick(stats, lanes),
+            moments=Moments(*(_pick(x, lanes) for x in _fields(moments))),
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
@@ -51,6 +50,10 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
         _warn(draws, outcome)
         results.append(draws)
     return results
+
+
+def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
+    return jax.tree.map(lambda x: np.asarray(x)[lanes], arrays)
 
 
 def _fields(moments: Moments) -> tuple[PyTree, ...]:
@@ -66,9 +69,9 @@ def _warn(draws: Draws, outcome: Outcome) -> None:
         share = float(np.max(draws.stats["clipped_steps"])) / max(outcome.steps, 1)
         if share > 0:
             warnings.warn(
-                f"The noise covariance of `{draws.settings['sampler']['name']}` was not positive semidefinite in "
-                f"{share:.1%} of the steps and was clipped: those directions are too hot. Reduce step_size or raise "
-                "batch_size" + (" or friction." if "friction" in draws.settings["sampler"] else "."),
+                f"The noise covariance of `{draws.settings['sampler']['name']}` was not positive semidefinite "
+                f"in {share:.1%} of the steps and was clipped: those directions are too hot. Reduce step_size or "
+                "raise batch_size" + (" or friction." if "friction" in draws.settings["sampler"] else "."),
                 IsothermWarning,
                 stacklevel=5,
             )

@@ -91,7 +91,7 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     alive = running & (info.status == Status.RUNNING)
     accumulator = lane.accumulator.add(state.position, visit.position, visit.estimate.force, alive & collect)
     clipped = lane.clipped
-    if info.clipped is not None:
+    if clipped is not None and info.clipped is not None:
         clipped = clipped + (alive & (info.clipped > 0))
     return Lane(
         state=tree.where(alive, state, lane.state),

@@ -33,7 +33,7 @@ class Sum(eqx.Module):
 
 
 class Accumulator(eqx.Module):
-    """What one chain adds up over every step after burn-in: theta, theta^2, g and theta g, coordinate by coordinate."""
+    """What one chain adds up over every step after burn-in: theta, theta^2, g and theta g of each parameter."""
 
     count: Int[Array, ""]
     reference: PyTree[Array]

@@ -50,7 +50,7 @@ class Job:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a job: arrays with a leading lane axis, the lanes at the end and where they last were sane."""
+    """What came of a job: kept draws, the lanes at the end, and where each was when last seen in order."""
 
     kept: loop.Kept
     lanes: loop.Lane
@@ -100,7 +100,7 @@ def run(job: Job, *, progress: bool, title: str, chunk_steps: int | None = None)
             bar.update(step, _mean_temperature(lanes))
             if (ended >= 0).all():
                 break
-            sane = jax.tree.map(lambda new, old: _where_lane(ended < 0, new, old), lanes.state.position, sane)
+            sane = _where_lane(ended < 0, lanes.state.position, sane)
         interrupted = stopped.is_set() and step < job.num_steps
     if (ended >= 0).all():
         store.truncate(max(0, (int(ended.max()) - job.burn_in) // job.thinning))
@@ -191,8 +191,8 @@ def _mean_temperature(lanes: loop.Lane) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _where_lane(mask: np.ndarray, new: Array, old: Array) -> Array:
-    return jnp.where(mask.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+def _where_lane(mask: np.ndarray, new: PyTree, old: PyTree) -> PyTree:
+    return jax.tree.map(lambda x, y: jnp.where(mask.reshape((-1,) + (1,) * (x.ndim - 1)), x, y), new, old)
 
 
 @contextmanager

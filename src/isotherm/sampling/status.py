@@ -23,7 +23,8 @@ def sentences(job: Job, samplers: list[Sampler], num_chains: int, outcome: Outco
     for lane, end in enumerate(np.asarray(outcome.lanes.ended)):
         if end >= 0:
             position = jax.tree.map(lambda x, lane=lane: x[lane], outcome.sane)
-            lines.append(_failed(job, samplers[lane], lane % num_chains, int(end), position))
+            heat = _heat(samplers[lane], outcome, lane)
+            lines.append(_failed(job, samplers[lane], lane % num_chains, int(end), position, heat))
         elif outcome.interrupted:
             lines.append(
                 f"interrupted after {outcome.steps} of {job.num_steps} steps; the draws so far are kept"
@@ -33,21 +34,31 @@ def sentences(job: Job, samplers: list[Sampler], num_chains: int, outcome: Outco
     return tuple(lines)
 
 
-def _failed(job: Job, sampler: Sampler, chain: int, end: int, position: PyTree) -> str:
+def _heat(sampler: Sampler, outcome: Outcome, lane: int) -> float | None:
+    """Mean kinetic temperature of the kept draws of a lane, in units of the target's."""
+    kept = outcome.kept.stats.get("kinetic_temperature", np.empty((lane + 1, 0)))[lane]
+    kept = kept[np.isfinite(kept)]
+    target = float(sampler.temperature_at(jnp.zeros((), jnp.int32)))
+    return float(kept.mean(dtype=np.float64)) / target if len(kept) else None
+
+
+def _failed(job: Job, sampler: Sampler, chain: int, end: int, position: PyTree, heat: float | None) -> str:
     h = float(at(sampler.step_size, jnp.asarray(end)))
     s = measure_s(job, sampler, position, end)
     head = f"chain {chain} turned non-finite at step {end} and was stopped"
+    hot = "" if heat is None or heat < 2 else f" It had been {heat:.1f} times as hot as it should be."
     if s is None:
-        return f"{head}; s was not measured. Halve step_size (now {h:.3g})."
+        return f"{head}; s was not measured.{hot} Halve step_size (now {h:.3g})."
     if s > _EULER_LIMIT:
         smaller, larger = h * (_EULER_LIMIT / s) ** 0.5, s / _EULER_LIMIT
         return (
-            f"{head}; s = {s:.3g}, above the {_EULER_LIMIT} that the Euler scheme bears. "
+            f"{head}; s = {s:.3g}, above the {_EULER_LIMIT} that the Euler scheme bears.{hot} "
             f"Reduce step_size from {h:.3g} to {smaller:.2g} or make batch_size {larger:.1f} times as large."
         )
     return (
-        f"{head}; s = {s:.3g} is small, so gradient noise is not the cause: the step is too long for the stiffest "
-        f"direction, or the position left the support. Halve step_size (now {h:.3g}) or transform constrained parameters."
+        f"{head}; s = {s:.3g}, which the Euler scheme bears.{hot} The position left the support, or the step is "
+        f"too long for the stiffest direction: halve step_size (now {h:.3g}), raise friction if the chain was hot, "
+        "or transform constrained parameters."
     )
 
 

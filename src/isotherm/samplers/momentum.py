@@ -1,0 +1,64 @@
+"""What samplers with a momentum share: mass, friction and the sub-steps named by letter."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from isotherm import tree
+from isotherm.covariance import Operator
+from isotherm.hyper import Hyper, at, check_mass, check_positive
+from isotherm.records import State
+from isotherm.samplers.base import Sampler
+
+Scheme = Literal["euler"]
+
+
+class MomentumSampler(Sampler):
+    """Second-order dynamics with diagonal mass M and friction or artificial noise of strength A."""
+
+    friction: eqx.AbstractVar[Hyper]
+    mass: eqx.AbstractVar[PyTree]
+    scheme: eqx.AbstractVar[Scheme]
+
+    def __check_init__(self) -> None:
+        check_positive(self, "friction")
+        check_mass(self)
+        if self.scheme != "euler":
+            raise ValueError(f'`scheme` of `{type(self).__name__}` must be "euler"; got {self.scheme!r}.')
+
+    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
+        h = at(self.step_size, step)
+        return h * h / self.temperature_at(step) * C.lambda_max(self.mass)
+
+    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
+        del key
+        h, p = at(self.step_size, state.step), state.momentum
+        position = tree.add_scaled(state.position, (h, tree.divide(p, self.mass)))
+        return eqx.tree_at(lambda x: x.position, state, position)
+
+    def thermal_momentum(self, position: PyTree, *, key: Key[Array, ""]) -> PyTree:
+        """p ~ N(0, M/beta)."""
+        self._check_mass_fits(position)
+        T = self.temperature_at(jnp.zeros((), jnp.int32))
+        return tree.multiply(jnp.sqrt(T), self.mass_root_times(tree.normal_like(position, key=key)))
+
+    def mass_root_times(self, x: PyTree) -> PyTree:
+        """M^(1/2) x."""
+        return tree.multiply(tree.sqrt(self.mass), x)
+
+    def kinetic_temperature(self, momentum: PyTree) -> Float[Array, ""]:
+        """p' M^-1 p / N_d."""
+        return tree.dot(momentum, tree.divide(momentum, self.mass)) / tree.size(momentum)
+
+    def _check_mass_fits(self, position: PyTree) -> None:
+        if tree.is_scalar(self.mass):
+            return
+        got, want = (jax.tree.map(jnp.shape, x) for x in (self.mass, position))
+        if got != want:
+            raise ValueError(
+                f"`mass` of `{type(self).__name__}` must be one number or have the shapes of the parameters, "
+                f"{want}; got {got}."
+            )

@@ -1,0 +1,130 @@
+"""The minibatch gradient on every batch that can be drawn: where N/n, N^2/n, f and the prior go."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm as iso
+
+N, DIMENSION = 5, 3
+RNG = np.random.default_rng(0)
+DATA = {
+    "x": jnp.asarray(RNG.normal(size=(N, 2)), jnp.float32),
+    "y": jnp.asarray(RNG.normal(size=N), jnp.float32),
+}
+POSITION = {"w": jnp.asarray([0.4, -0.7]), "b": jnp.asarray(0.3)}
+ROUNDING = 2e-5  # relative, for means over at most 125 float32 gradients of size 1 to 10
+
+# Every batch that a plan can draw, equally likely, and its finite-population factor.
+DESIGNS = {
+    "with replacement, n=2": (list(itertools.product(range(N), repeat=2)), 1.0),
+    "with replacement, n=3": (list(itertools.product(range(N), repeat=3)), 1.0),
+    "without replacement, n=2": (list(itertools.combinations(range(N), 2)), 1 - 2 / N),
+    "without replacement, n=3": (list(itertools.combinations(range(N), 3)), 1 - 3 / N),
+    "all rows": ([tuple(range(N))], 0.0),
+}
+designs = pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS.keys())
+
+
+def log_likelihood(theta, row):
+    return -((row["y"] - row["x"] @ theta["w"] - theta["b"]) ** 2) - 0.1 * theta["b"] ** 4
+
+
+def batched_log_likelihood(theta, rows):
+    return -((rows["y"] - rows["x"] @ theta["w"] - theta["b"]) ** 2) - 0.1 * theta["b"] ** 4
+
+
+def log_prior(theta):
+    return -20.0 * theta["w"] @ theta["w"] - 3.0 * theta["b"]
+
+
+POSTERIOR = iso.Posterior(log_likelihood, log_prior)
+
+
+def estimates(posterior, design, needs=iso.Needs.EXACT):
+    """One estimate per batch of the design, stacked, with ravelled vectors in the order b, w."""
+    batches, factor = design
+
+    def one(index):
+        batch = iso.Batch(jax.tree.map(lambda x: x[index], DATA), index, N, factor)
+        estimate = iso.Minibatch(posterior)(POSITION, batch, needs=needs, key=jax.random.key(0))
+        contrasts = None if estimate.contrasts is None else jax.vmap(flat)(estimate.contrasts)
+        return flat(estimate.force), contrasts, estimate.log_density
+
+    out = jax.jit(jax.vmap(one))(jnp.asarray(batches))
+    return jax.tree.map(lambda x: np.asarray(x, np.float64), out)
+
+
+def flat(theta):
+    return jnp.concatenate([theta["b"][None], theta["w"]])
+
+
+def row_gradients():
+    """g_i by hand, in float64."""
+    x, y = (np.asarray(DATA[k], np.float64) for k in "xy")
+    w, b = np.asarray(POSITION["w"], np.float64), float(POSITION["b"])
+    residual = 2 * (y - x @ w - b)
+    return np.column_stack([residual - 0.4 * b**3, residual[:, None] * x])
+
+
+PRIOR_GRADIENT = np.r_[-3.0, -40.0 * np.asarray(POSITION["w"], np.float64)]
+
+
+@designs
+@pytest.mark.parametrize("needs", [iso.Needs.NOTHING, iso.Needs.EXACT])
+def test_mean_force_is_the_full_gradient(design, needs):
+    """Over all batches; the prior once, however large N/n is."""
+    force, _, log_density = estimates(POSTERIOR, design, needs)
+    want = row_gradients().sum(axis=0) + PRIOR_GRADIENT
+    np.testing.assert_allclose(force.mean(axis=0), want, rtol=ROUNDING, atol=ROUNDING * np.abs(want).max())
+    assert log_density.mean() == pytest.approx(float(POSTERIOR.log_density(POSITION, DATA)), rel=ROUNDING)
+
+
+@designs
+def test_contrasts_give_the_covariance_of_the_force(design):
+    """Batch by batch mean z z' = (N^2/n) f V, and over all batches that is the covariance of the force."""
+    batches, factor = design
+    n = len(batches[0])
+    force, z, _ = estimates(POSTERIOR, design)
+    C = np.einsum("bki,bkj->bij", z, z) / z.shape[1]
+    g = row_gradients()
+    V = np.stack([np.cov(g[list(batch)].T) for batch in batches])
+    scale = N**2 / n * np.abs(V).max()
+    np.testing.assert_allclose(C, N**2 / n * factor * V, atol=ROUNDING * scale)
+    exact = np.cov(force.T, bias=True) if len(batches) > 1 else np.zeros((DIMENSION, DIMENSION))
+    np.testing.assert_allclose(C.mean(axis=0), exact, atol=2 * ROUNDING * scale)
+
+
+def test_the_prior_is_not_in_the_covariance():
+    with_prior = estimates(POSTERIOR, DESIGNS["with replacement, n=3"])
+    without = estimates(iso.Posterior(log_likelihood), DESIGNS["with replacement, n=3"])
+    np.testing.assert_array_equal(with_prior[1], without[1])
+    difference = with_prior[0] - without[0]
+    np.testing.assert_allclose(difference, np.broadcast_to(PRIOR_GRADIENT, difference.shape), rtol=1e-4)
+
+
+@pytest.mark.parametrize("needs", [iso.Needs.NOTHING, iso.Needs.EXACT])
+def test_batched_and_per_datum_forms_agree(needs):
+    design = DESIGNS["with replacement, n=3"]
+    one = estimates(POSTERIOR, design, needs)
+    other = estimates(iso.Posterior(batched_log_likelihood, log_prior, batched=True), design, needs)
+    assert (one[1] is None) == (needs is iso.Needs.NOTHING)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=ROUNDING, atol=ROUNDING * np.abs(a).max())
+
+
+def test_asking_for_the_noise_does_not_change_the_force():
+    design = DESIGNS["without replacement, n=3"]
+    plain, exact = (estimates(POSTERIOR, design, needs)[0] for needs in (iso.Needs.NOTHING, iso.Needs.EXACT))
+    np.testing.assert_allclose(plain, exact, rtol=ROUNDING, atol=ROUNDING * np.abs(plain).max())
+
+
+def test_full_data_has_no_noise():
+    batch = iso.Batch(DATA, jnp.arange(N), N, 0.0)
+    estimate = iso.FullData(POSTERIOR)(POSITION, batch, needs=iso.Needs.EXACT, key=jax.random.key(0))
+    want = row_gradients().sum(axis=0) + PRIOR_GRADIENT
+    np.testing.assert_allclose(flat(estimate.force), want, rtol=ROUNDING)
+    assert all((np.asarray(z) == 0).all() for z in jax.tree.leaves(estimate.contrasts))

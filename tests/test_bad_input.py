@@ -86,6 +86,7 @@ BAD = {
     "seed": (on(seed=-1), ValueError, "`seed`.*got -1"),
     "seed text": (on(seed="a"), TypeError, "`seed` must be an integer; got 'a'"),
     "run length": (lambda: iso.RandomBlocks(rows_per_run=0), ValueError, "`rows_per_run`.*got 0"),
+    "run above N": (on(minibatch=iso.RandomBlocks(41)), ValueError, "`rows_per_run` must be at most the number of rows, 40"),
     "jitter": (on(init_scale=NAN), ValueError, "`init_scale`.*nan"),
     # data
     "unequal rows": (on({"features": DATA, "y": np.zeros(39)}), ValueError, "`data.features` has 40, `data.y` has 39"),

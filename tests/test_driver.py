@@ -159,13 +159,12 @@ def test_when_all_chains_fail_the_run_ends_with_what_was_drawn():
 INTERRUPTED = """
 import os, signal, threading
 import numpy as np
-from models import call, normal_mean
+from models import call
 
-model = normal_mean()
 before = signal.getsignal(signal.SIGINT)
-call(model=model, num_draws=10)  # compiled beforehand, so that the signal meets the loop
+call(num_draws=10)  # compiled beforehand, so that the signal meets the loop
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-draws = call(model=model, num_draws=10**6, thinning=1000)
+draws = call(num_draws=10**6, thinning=1000)
 assert 0 < draws.num_draws < 10**6, draws
 assert np.isfinite(draws.posterior).all()
 assert (draws.lengths == draws.num_draws).all()

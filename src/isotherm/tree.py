@@ -13,6 +13,8 @@ from jaxtyping import Array, Float, Key, PyTree
 
 Scale = PyTree
 
+_SMALL = 4096
+
 
 def is_scalar(scale: Scale) -> bool:
     """Whether `scale` is one number rather than a pytree of diagonals."""
@@ -79,7 +81,10 @@ def where(condition: Array, x: PyTree, y: PyTree) -> PyTree:
 def normal_like(tree: PyTree, *, key: Key[Array, ""]) -> PyTree:
     """Independent standard normal numbers in the shapes and dtypes of `tree`."""
     leaves, structure = jax.tree.flatten(tree)
-    keys = [key] if len(leaves) == 1 else jax.random.split(key, len(leaves))
+    if size(tree) <= _SMALL and len({x.dtype for x in leaves}) == 1:
+        # One call of the generator rather than one a leaf, which is most of the cost of a small step.
+        return unravel_like(jax.random.normal(key, (size(tree),), leaves[0].dtype), tree)
+    keys = jax.random.split(key, len(leaves))
     draws = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(structure, draws)
 

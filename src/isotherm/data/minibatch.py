@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm.data.permutation import permute
-from isotherm.errors import check_count
+from isotherm.errors import check_count, must
 from isotherm.records import Batch
 
 Step = Int[Array, ""]
@@ -39,6 +39,9 @@ class MinibatchPlan(eqx.Module):
     @abc.abstractmethod
     def noise_factor(self, num_data: int, batch_size: int) -> float:
         """f in Cov(force) = (N^2/n) f E[V], V the Bessel-corrected covariance in the batch."""
+
+    def check(self, num_data: int) -> None:
+        """Refuse data that the plan cannot draw from."""
 
     @property
     def rearrange_every(self) -> int | None:
@@ -116,6 +119,8 @@ class RandomBlocks(MinibatchPlan):
 
     **Arguments:**
 
+    `Batch.index` counts rows in the shuffled order.
+
     - `rows_per_run`: r, rows in a run; the last run of a batch is shorter where r does not divide n.
     - `reshuffle_every`: steps between two shuffles of the rows; `None` shuffles once, before the first step.
     """
@@ -129,6 +134,10 @@ class RandomBlocks(MinibatchPlan):
         check_count("rows_per_run", self.rows_per_run, minimum=1)
         if self.reshuffle_every is not None:
             check_count("reshuffle_every", self.reshuffle_every, minimum=1)
+
+    def check(self, num_data: int) -> None:
+        if self.rows_per_run > num_data:
+            raise must("rows_per_run", f"at most the number of rows, {num_data}", self.rows_per_run)
 
     @property
     def rearrange_every(self) -> int | None:

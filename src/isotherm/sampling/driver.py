@@ -163,6 +163,7 @@ class _Settings:
         if self.gradient.all_rows:
             minibatch, batch_size = AllRows(), num_data
         batch_size = checks.check_batch_size(batch_size, num_data, samplers[0])
+        minibatch.check(num_data)
         checks.warn_if_not_white(samplers[0], minibatch)
         positions = checks.per_chain(
             self.init,

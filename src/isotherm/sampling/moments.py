@@ -33,59 +33,49 @@ class Sum(eqx.Module):
 
 
 class Accumulator(eqx.Module):
-    """What one chain adds up over every step after burn-in: theta, theta^2, g and theta g of each parameter."""
+    """What one chain adds up over every step after burn-in, parameter by parameter.
+
+    With d the deviation of theta from `reference` and g the gradient of U, leaves of `sums` hold d, d^2, g and
+    d g along their first axis: one buffer in the loop's carry instead of four.
+    """
 
     count: Int[Array, ""]
     reference: PyTree[Array]
-    deviation: Sum
-    square: Sum
-    gradient: Sum
-    virial: Sum
+    sums: Sum
 
     @staticmethod
     def start(position: PyTree) -> "Accumulator":
         """Empty sums around `position`."""
-        zero = Sum.zero(position)
-        return Accumulator(jnp.zeros((), jnp.int32), position, zero, zero, zero, zero)
+        sums = Sum.zero(jax.tree.map(lambda x: jnp.zeros((4, *x.shape), x.dtype), position))
+        return Accumulator(jnp.zeros((), jnp.int32), position, sums)
 
     def add(self, position: PyTree, visited: PyTree, force: PyTree, use: Bool[Array, ""]) -> "Accumulator":
         """One more step, where `use` holds: the new position, and the force at the position visited."""
 
-        def kept(x: PyTree) -> PyTree:
-            return jax.tree.map(lambda a: jnp.where(use, a, 0), x)
+        def terms(reference: Array, new: Array, old: Array, f: Array) -> Array:
+            d, g = new - reference, -f
+            return jnp.where(use, jnp.stack([d, d * d, g, (old - reference) * g]), 0)
 
-        d = kept(tree.subtract(position, self.reference))
-        at_gradient = tree.subtract(visited, self.reference)
-        g = kept(tree.multiply(-1.0, force))
-        return Accumulator(
-            self.count + use,
-            self.reference,
-            self.deviation.add(d),
-            self.square.add(tree.multiply(d, d)),
-            self.gradient.add(g),
-            self.virial.add(tree.multiply(g, kept(at_gradient))),
-        )
+        x = jax.tree.map(terms, self.reference, position, visited, force)
+        return Accumulator(self.count + use, self.reference, self.sums.add(x))
 
 
 def finish(accumulator: Accumulator) -> Moments:
     """Moments in float64 from the sums of all chains."""
     count = np.asarray(accumulator.count)
+    # No step, no mean; one step, no variance: NaN, in silence.
     divisor = np.where(count > 0, count, np.nan)
+    bessel = np.where(count > 1, count / np.maximum(count - 1.0, 1.0), np.nan)
 
-    def per_step(x: Sum) -> list[np.ndarray]:
-        pairs = zip(jax.tree.leaves(x.total), jax.tree.leaves(x.lost), strict=True)
-        sums = [np.asarray(t, np.float64) - np.asarray(c, np.float64) for t, c in pairs]
-        return [total / divisor.reshape((-1,) + (1,) * (total.ndim - 1)) for total in sums]
+    def moments(reference: Array, total: Array, lost: Array) -> list[np.ndarray]:
+        per_chain = (-1,) + (1,) * (total.ndim - 2)
+        sums = np.asarray(total, np.float64) - np.asarray(lost, np.float64)
+        d, d2, g, dg = np.moveaxis(sums, 1, 0) / divisor.reshape(per_chain)
+        variance = np.maximum(d2 - d * d, 0) * bessel.reshape(per_chain)
+        return [np.asarray(reference, np.float64) + d, variance, dg - d * g]
 
     reference, structure = jax.tree.flatten(accumulator.reference)
-    d, d2 = per_step(accumulator.deviation), per_step(accumulator.square)
-    g, dg = per_step(accumulator.gradient), per_step(accumulator.virial)
-    mean, variance, temperature = [], [], []
-    # A variance needs two steps: NaN below, in silence.
-    bessel = np.where(count > 1, count / np.maximum(count - 1.0, 1.0), np.nan)
-    for r, m, q, gm, v in zip(reference, d, d2, g, dg, strict=True):
-        mean.append(np.asarray(r, np.float64) + m)
-        variance.append(np.maximum(q - m * m, 0) * bessel.reshape((-1,) + (1,) * (m.ndim - 1)))
-        temperature.append(v - m * gm)
-    unflatten = structure.unflatten
-    return Moments(count, unflatten(mean), unflatten(variance), unflatten(temperature))
+    sums = zip(jax.tree.leaves(accumulator.sums.total), jax.tree.leaves(accumulator.sums.lost), strict=True)
+    rows = [moments(r, *pair) for r, pair in zip(reference, sums, strict=True)]
+    mean, variance, temperature = (structure.unflatten(x) for x in zip(*rows, strict=True))
+    return Moments(count, mean, variance, temperature)

@@ -50,8 +50,10 @@ def test_a_run_cut_into_chunks_gives_the_same_bits(monkeypatch, plan):
 
 
 def test_thinning_and_burn_in_pick_from_the_same_chain():
-    every = call(num_draws=65, thinning=1, burn_in=0)
-    thinned = call(num_draws=15, thinning=4, burn_in=5)
+    """SGNHT carries nothing that the end of burn-in would reset."""
+    sampler = iso.SGNHT(0.02, 2.0)
+    every = call(sampler, num_draws=65, thinning=1, burn_in=0)
+    thinned = call(sampler, num_draws=15, thinning=4, burn_in=5)
     assert np.array_equal(every.posterior[:, 8::4][:, :15], thinned.posterior)
 
 
@@ -82,6 +84,24 @@ def test_moments_do_not_stall_in_float32():
     expected = 0.02 / (1 - 0.6**2)
     assert abs(draws.moments.mean[0] - 1000) < 5 * 4e-4
     assert abs(draws.moments.variance[0] / expected - 1) < 5 * 0.002
+
+
+@pytest.mark.parametrize("sampler", [iso.CCAdL(0.02, 2.0, iso.Dense()), iso.SGHMC(0.02, 9.0, iso.Diagonal())])
+def test_burn_in_ends_with_a_fresh_average_and_thermostat(sampler):
+    """From a start 10 units (64 sd) away: afterwards the chain is one started where burn-in ended."""
+    posterior, data, _ = normal_mean()
+    far = jnp.full(2, 10.0)
+    draws = call(sampler, model=(posterior, data, far), burn_in=300, num_draws=2, num_chains=1)
+    data = jnp.asarray(data)
+    kernel = iso.Kernel(sampler, iso.Minibatch(posterior), num_data=40, batch_size=8)
+    key = jax.random.fold_in(jax.random.key(0), 0)
+    step = jax.jit(lambda s: kernel.step(s, data, key=key)[0])
+    state = kernel.init(far, key=key)
+    for _ in range(300):
+        state = step(state)
+    fresh = kernel.init(state.position, key=key)
+    state = iso.State(state.position, state.momentum, fresh.xi, fresh.covariance, state.step)
+    np.testing.assert_allclose(draws.posterior[0, 1], step(step(state)).position, rtol=1e-4)
 
 
 def test_sweep_equals_sample_and_keeps_the_order():

@@ -95,14 +95,18 @@ def summarise(draws: "Draws") -> Summary:
     configurational = float(np.mean(draws.stats["configurational_temperature"][chains]))
     return Summary(
         rows=tuple(rows),
-        kinetic_temperature=None if kinetic is None else float(np.mean(kinetic[chains])),
+        kinetic_temperature=_mean(kinetic, chains, 1.0),
         configurational_temperature=configurational,
         target_temperature=target,
-        verdict=_verdict(draws, rows, configurational / target, len(chains)),
+        verdict=_verdict(draws, rows, configurational / target, _mean(kinetic, chains, target), len(chains)),
     )
 
 
-def _verdict(draws: "Draws", rows: list[Row], heat: float, chains: int) -> str:
+def _mean(values: np.ndarray | None, chains: np.ndarray, unit: float) -> float | None:
+    return None if values is None else float(np.mean(values[chains], dtype=np.float64)) / unit
+
+
+def _verdict(draws: "Draws", rows: list[Row], heat: float, kinetic: float | None, chains: int) -> str:
     problems = []
     if chains < draws.num_chains:
         problems.append(
@@ -114,6 +118,9 @@ def _verdict(draws: "Draws", rows: list[Row], heat: float, chains: int) -> str:
     least = min(row.ess_bulk for row in rows)
     if least < 100 * chains:
         problems.append(f"only {least:.0f} effective draws in the slowest parameter")
+    if kinetic is not None and abs(kinetic - 1) > 0.05:
+        cause = "the thermostat has not settled: burn in longer" if "xi" in draws.stats else "gradient noise"
+        problems.append(f"kinetic temperature {kinetic:.3f} of target ({cause})")
     if abs(heat - 1) > 0.05:
         problems.append(
             f"configurational temperature {heat:.3f} of target: variances are off by about "

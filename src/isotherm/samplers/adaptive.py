@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.covariance import Average
@@ -24,9 +24,13 @@ class AdaptiveLangevin(MomentumSampler):
     def start(self, position: PyTree, average: Average | None, *, key: Key[Array, ""]) -> State:
         """p ~ N(0, M/beta); xi at `initial_xi`, or at A where none is given."""
         step = jnp.zeros((), jnp.int32)
-        xi = at(self.friction, step) if self.initial_xi is None else self.initial_xi
         momentum = self.thermal_momentum(position, key=key)
-        return State(position, momentum, jnp.asarray(xi, float), average, step)
+        return State(position, momentum, self.start_xi(step), average, step)
+
+    def start_xi(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        """`initial_xi`, or A in this step where none is given."""
+        xi = at(self.friction, step) if self.initial_xi is None else self.initial_xi
+        return jnp.asarray(xi, float)
 
     def thermostatted_kick(
         self, state: State, estimate: GradientEstimate, average: Average | None, *, key: Key[Array, ""]

@@ -54,6 +54,10 @@ class Sampler(eqx.Module):
         """The state before the first step."""
 
     @abc.abstractmethod
+    def settle(self, state: State) -> State:
+        """The state after burn-in: averages and thermostats forget the way to the typical set."""
+
+    @abc.abstractmethod
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
         """The part of the step before the gradient."""
 

@@ -48,6 +48,9 @@ class ModifiedSGLD(LangevinSampler):
         del key
         return State(position, None, None, self.covariance.init(position), jnp.zeros((), jnp.int32))
 
+    def settle(self, state: State) -> State:
+        return eqx.tree_at(lambda x: x.covariance, state, self.covariance.init(state.position))
+
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         h, T = at(self.step_size, state.step), self.temperature_at(state.step)
         average = self.covariance.update(state.covariance, estimate)

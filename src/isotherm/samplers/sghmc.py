@@ -50,6 +50,11 @@ class SGHMC(MomentumSampler):
         momentum = self.thermal_momentum(position, key=key)
         return State(position, momentum, None, average, jnp.zeros((), jnp.int32))
 
+    def settle(self, state: State) -> State:
+        if self.covariance is None:
+            return state
+        return eqx.tree_at(lambda x: x.covariance, state, self.covariance.init(state.position))
+
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         h, A = at(self.step_size, state.step), at(self.friction, state.step)
         T, p, average = self.temperature_at(state.step), state.momentum, state.covariance

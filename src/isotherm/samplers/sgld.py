@@ -37,6 +37,9 @@ class SGLD(LangevinSampler):
         del key
         return State(position, None, None, None, jnp.zeros((), jnp.int32))
 
+    def settle(self, state: State) -> State:
+        return state
+
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         h, T = at(self.step_size, state.step), self.temperature_at(state.step)
         R = tree.normal_like(state.position, key=key)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.data.minibatch import MinibatchPlan
 from isotherm.errors import IsothermWarning, check_count, must
-from isotherm.gradient import Gradient
+from isotherm.gradient import Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.records import Needs
 from isotherm.samplers.base import Sampler
@@ -33,12 +33,12 @@ def check_kinds(posterior: Any, sampler: Any, minibatch: Any, gradient: Any) -> 
             raise must(name, f"an `iso.{kind.__name__}`", value, hint, error=TypeError)
 
 
-def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler) -> int:
+def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient: Gradient) -> int:
     """1 <= n <= N, and n >= 2 where a covariance is estimated from the batch."""
     size = check_count("batch_size", batch_size, minimum=1)
     if size > num_data:
         raise must("batch_size", f"at most the number of rows, {num_data}", size)
-    if size == 1 and sampler.needs is not Needs.NOTHING:
+    if size == 1 and sampler.needs is not Needs.NOTHING and isinstance(gradient, Minibatch):
         raise must(
             "batch_size",
             f"at least 2, since `{type(sampler).__name__}` estimates a covariance from each batch",

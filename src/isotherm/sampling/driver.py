@@ -162,7 +162,7 @@ class _Settings:
         minibatch, batch_size = self.minibatch, self.batch_size
         if self.gradient.all_rows:
             minibatch, batch_size = AllRows(), num_data
-        batch_size = checks.check_batch_size(batch_size, num_data, samplers[0])
+        batch_size = checks.check_batch_size(batch_size, num_data, samplers[0], self.gradient)
         minibatch.check(num_data)
         checks.warn_if_not_white(samplers[0], minibatch)
         positions = checks.per_chain(

@@ -55,6 +55,18 @@ def start(
 
 
 @eqx.filter_jit
+def settle(sampler: Sampler, lanes: Lane, axis: int | None) -> Lane:
+    """Lanes at the end of burn-in: the sampler settles and moments start."""
+
+    def one(sampler: Sampler, lane: Lane) -> Lane:
+        state = tree.where(lane.ended < 0, sampler.settle(lane.state), lane.state)
+        fresh = Accumulator.start(state.position)
+        return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
+
+    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0))(sampler, lanes)
+
+
+@eqx.filter_jit
 def advance(
     sampler: Sampler,
     kernel: Kernel,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,6 @@ from jaxtyping import Array, Key, PyTree
 from isotherm.kernel import Kernel
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import loop
-from isotherm.sampling.moments import Accumulator
 from isotherm.sampling.progress import Progress
 
 _ARRANGEMENTS = 2**32 - 3  # a fold of the run's key apart from those of its chains
@@ -78,8 +76,8 @@ def run(job: Job, *, progress: bool, title: str, chunk_steps: int | None = None)
                 key = jax.random.fold_in(jax.random.fold_in(job.key, _ARRANGEMENTS), arrangement)
                 data, arranged_at = job.kernel.minibatch.arrange(job.data, key=key), arrangement
             num_kept, thinning, collect = pace.next(step)
-            if collect and store.filled == 0:
-                lanes = _restart_moments(lanes)
+            if collect and store.filled == 0 and job.burn_in > 0:
+                lanes = loop.settle(job.sampler, lanes, job.axis)
             lanes, kept = loop.advance(
                 job.sampler,
                 job.kernel,
@@ -175,12 +173,6 @@ def _arrangement(job: Job, step: int) -> int:
 def _steps_to_arrangement(job: Job, step: int) -> int:
     every = job.kernel.minibatch.rearrange_every
     return job.num_steps if every is None else every - step % every
-
-
-@jax.jit
-def _restart_moments(lanes: loop.Lane) -> loop.Lane:
-    fresh = jax.vmap(Accumulator.start)(lanes.state.position)
-    return eqx.tree_at(lambda x: x.accumulator, lanes, fresh)
 
 
 def _mean_temperature(lanes: loop.Lane) -> float | None:

@@ -123,7 +123,19 @@ BAD = {
         ValueError,
         r"`init` must be an array with a leading axis of 3 chains; got .*\(4, 2\)",
     ),
-    "no samplers": (lambda: iso.sweep(NORMAL, DATA, INIT, [], batch_size=4), ValueError, "`samplers` must hold at least one"),
+    "one sampler": (lambda: iso.sweep(NORMAL, DATA, INIT, iso.SGLD(0.1), batch_size=4), ValueError, "use `iso.sample`"),
+    "late mass": (
+        lambda: iso.sweep(NORMAL, DATA, INIT, [iso.SGNHT(0.1, 1.0), iso.CCAdL(0.1, 1.0, mass=jnp.ones(3))], batch_size=4),
+        ValueError,
+        "`mass` of `CCAdL`",
+    ),
+    "xi": (lambda: iso.SGNHT(0.1, 1.0, initial_xi=NAN), ValueError, "`initial_xi` of `SGNHT` must be a finite number"),
+    "mass schedule": (lambda: iso.SGNHT(0.1, 1.0, thermal_mass=lambda t: 1.0), TypeError, "`thermal_mass`.*schedule"),
+    "too many steps": (on(thinning=2**30), ValueError, "must be below 2"),
+    "half precision": (on(init=jnp.zeros(2, jnp.bfloat16)), TypeError, "`init` must have 32 bits.*bfloat16"),
+    "module leaf": (on(init={"w": jnp.zeros(2), "f": jnp.tanh}), TypeError, "`init.f`.*eqx.partition"),
+    "wrapping int": (on({"features": DATA, "id": np.full(40, 3 * 10**9)}), ValueError, "`data.id` must be within 32 bits"),
+    "no samplers": (lambda: iso.sweep(NORMAL, DATA, INIT, [], batch_size=4), ValueError, "`samplers` must be a sequence of at least one sampler"),
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from isotherm.gradient import Minibatch as Minibatch
 from isotherm.covariance import Covariance as Covariance
 from isotherm.covariance import Dense as Dense
 from isotherm.covariance import Diagonal as Diagonal
+from isotherm.covariance import Operator as Operator
 
 # Samplers
 from isotherm.samplers import CCAdL as CCAdL
@@ -30,11 +31,13 @@ from isotherm.samplers import SGNHT as SGNHT
 
 # One step, for a loop of one's own
 from isotherm.kernel import Kernel as Kernel
+from isotherm.kernel import Visit as Visit
 from isotherm.records import Batch as Batch
 from isotherm.records import GradientEstimate as GradientEstimate
 from isotherm.records import Info as Info
 from isotherm.records import Needs as Needs
 from isotherm.records import State as State
+from isotherm.records import Status as Status
 
 # Chains and their draws
 from isotherm.draws import Draws as Draws

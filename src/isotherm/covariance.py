@@ -105,7 +105,8 @@ class Covariance(eqx.Module):
 
     - `estimate`: `"exact"`, the paper's formula from one gradient per row.
     - `averaging`: a number is a floor, kappa_t = max(1/t, floor), and 0 the paper's plain average; a function
-      of t = 1, 2, ... gives any other schedule. kappa_1 is 1 in every case, so there is no start value.
+      of t = 1, 2, ... gives any other schedule. kappa_1 is 1 in every case, so there is no start value. The
+      count starts again when burn-in ends.
     """
 
     estimate: eqx.AbstractVar[Literal["exact"]]

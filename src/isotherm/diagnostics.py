@@ -23,6 +23,7 @@ class Row:
     ess_tail: float
     r_hat: float
     temperature: float
+    temperature_error: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +37,10 @@ class Summary:
     verdict: str
 
     def __getitem__(self, name: str) -> Row:
-        return next(row for row in self.rows if row.name == name)
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in self.rows[:10])}")
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -86,19 +90,19 @@ def summarise(draws: "Draws") -> Summary:
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
         flat = leaf[chains].reshape(len(chains), leaf.shape[1], -1).astype(np.float64)
-        heat = temperature[chains].reshape(len(chains), -1).mean(axis=0)
+        heat = temperature[chains].reshape(len(chains), -1)
         labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
-        rows += [_row(label, flat[:, :, i], float(heat[i])) for i, label in enumerate(labels)]
+        rows += [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
     kinetic = draws.stats.get("kinetic_temperature")
-    target = draws.settings["sampler"].get("temperature") or 1.0
-    target = target if isinstance(target, float) else 1.0
+    target = draws.settings["sampler"].get("temperature")
+    target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
     configurational = float(np.mean(draws.stats["configurational_temperature"][chains]))
     return Summary(
         rows=tuple(rows),
         kinetic_temperature=_mean(kinetic, chains, 1.0),
         configurational_temperature=configurational,
         target_temperature=target,
-        verdict=_verdict(draws, rows, configurational / target, _mean(kinetic, chains, target), len(chains)),
+        verdict=_verdict(draws, rows, configurational, _mean(kinetic, chains, 1.0), target, len(chains)),
     )
 
 
@@ -106,8 +110,27 @@ def _mean(values: np.ndarray | None, chains: np.ndarray, unit: float) -> float |
     return None if values is None else float(np.mean(values[chains], dtype=np.float64)) / unit
 
 
-def _verdict(draws: "Draws", rows: list[Row], heat: float, kinetic: float | None, chains: int) -> str:
+def _unevenly_hot(rows: list[Row], target: float) -> Row | None:
+    """The parameter whose temperature is furthest off, if that is more than 10 % beyond Monte Carlo error.
+
+    The spread between a few chains is a poor estimate of that error for one parameter, so the median over all
+    parameters stands in where it is larger.
+    """
+    typical = float(np.nanmedian([row.temperature_error for row in rows])) if len(rows) > 1 else np.nan
+
+    def excess(row: Row) -> float:
+        error = np.nanmax([row.temperature_error, typical, 0.0])
+        return abs(row.temperature - target) - 4 * float(error)
+
+    worst = max(rows, key=excess)
+    return worst if excess(worst) > 0.1 * target else None
+
+
+def _verdict(
+    draws: "Draws", rows: list[Row], heat: float, kinetic: float | None, target: float, chains: int
+) -> str:
     problems = []
+    heat, kinetic = heat / target, None if kinetic is None else kinetic / target
     if chains < draws.num_chains:
         problems.append(
             f"{draws.num_chains - chains} of {draws.num_chains} chains stopped early and are left out"
@@ -116,15 +139,20 @@ def _verdict(draws: "Draws", rows: list[Row], heat: float, kinetic: float | None
     if not worst.r_hat <= 1.01:
         problems.append(f"R-hat of `{worst.name}` is {worst.r_hat:.3f}: the chains have not mixed")
     least = min(row.ess_bulk for row in rows)
-    if least < 100 * chains:
+    if not least >= 100 * chains:
         problems.append(f"only {least:.0f} effective draws in the slowest parameter")
-    if kinetic is not None and abs(kinetic - 1) > 0.05:
+    if kinetic is not None and not abs(kinetic - 1) <= 0.05:
         cause = "the thermostat has not settled: burn in longer" if "xi" in draws.stats else "gradient noise"
         problems.append(f"kinetic temperature {kinetic:.3f} of target ({cause})")
-    if abs(heat - 1) > 0.05:
+    if not abs(heat - 1) <= 0.05:
         problems.append(
             f"configurational temperature {heat:.3f} of target: variances are off by about "
             f"{100 * (heat - 1):+.0f} %"
+        )
+    if (uneven := _unevenly_hot(rows, target)) is not None:
+        problems.append(
+            f"`{uneven.name}` has a temperature of {uneven.temperature / target:.2f} of target and its variance is "
+            "off by about that factor, as when noise differs between directions and is not controlled"
         )
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
@@ -134,7 +162,7 @@ def _verdict(draws: "Draws", rows: list[Row], heat: float, kinetic: float | None
     return "Do not trust these draws yet: " + "; ".join(problems) + "."
 
 
-def _row(name: str, x: Float[np.ndarray, "chain draw"], temperature: float) -> Row:
+def _row(name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"]) -> Row:
     from arviz_stats.base import array_stats
 
     stats: Any = array_stats
@@ -148,7 +176,8 @@ def _row(name: str, x: Float[np.ndarray, "chain draw"], temperature: float) -> R
         ess_bulk=float(stats.ess(x, method="bulk", **axes)),
         ess_tail=float(stats.ess(x, method="tail", prob=(0.05, 0.95), **axes)),
         r_hat=float(stats.rhat(x, **axes)),
-        temperature=temperature,
+        temperature=float(heat.mean()),
+        temperature_error=float(heat.std(ddof=1) / len(heat) ** 0.5) if len(heat) > 1 else float("nan"),
     )
 
 

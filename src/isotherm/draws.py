@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from isotherm.diagnostics import Summary
 
 
-@dataclasses.dataclass(frozen=True)
+_PER_PARAMETER = ("mean", "variance", "temperature")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Moments:
     """Over every step after burn-in, kept or not. Leaves are (chain, ...), in float64.
 
@@ -30,7 +33,7 @@ class Moments:
     temperature: PyTree[np.ndarray]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
     """Posterior draws with all that is needed to judge and repeat them.
 
@@ -92,7 +95,8 @@ class Draws:
         record = {
             "posterior": self.posterior,
             "stats": self.stats,
-            "moments": dataclasses.asdict(self.moments),
+            "count": self.moments.count,
+            **{name: getattr(self.moments, name) for name in _PER_PARAMETER},
             "lengths": self.lengths,
             "complete": self.complete,
         }
@@ -112,12 +116,12 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
     Dicts, lists and tuples of parameters come back as they were; modules and other classes come back as dicts
     by leaf name, unless `like`, a pytree of the original structure, is given.
     """
-    record, extra = read_archive(path, kind="draws", like={} if like is None else {"posterior": like})
-    moments = record["moments"]
+    names = () if like is None else ("posterior", *_PER_PARAMETER)
+    record, extra = read_archive(path, kind="draws", like=dict.fromkeys(names, like))
     return Draws(
         posterior=record["posterior"],
         stats=record["stats"],
-        moments=Moments(moments["count"], moments["mean"], moments["variance"], moments["temperature"]),
+        moments=Moments(record["count"], *(record[name] for name in _PER_PARAMETER)),
         status=tuple(extra["status"]),
         lengths=record["lengths"],
         complete=record["complete"],

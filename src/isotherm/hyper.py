@@ -42,9 +42,21 @@ def at(value: Hyper, step: Int[Array, ""]) -> Float[Array, ""]:
     return jnp.asarray(value(step) if callable(value) else value)
 
 
-def check_positive(owner: Any, name: str, *, finite: bool = True) -> None:
+def check_number(owner: Any, name: str) -> None:
+    """Refuse a schedule or a number that is not finite, where only a finite number will do."""
+    value, label = getattr(owner, name), type(owner).__name__
+    if value is None or is_traced(value):
+        return
+    if callable(value) or not np.isfinite(np.asarray(value)).all():
+        shown = "a schedule" if callable(value) else repr(np.asarray(value).tolist())
+        raise ValueError(f"`{name}` of `{label}` must be a finite number; got {shown}.")
+
+
+def check_positive(owner: Any, name: str, *, finite: bool = True, schedule: bool = True) -> None:
     """Refuse a hyper-parameter that is not a positive scalar, with its owner's name."""
     value, label = getattr(owner, name), type(owner).__name__
+    if callable(value) and not schedule:
+        raise TypeError(f"`{name}` of `{label}` must be a number; got a schedule.")
     if value is None or is_traced(value):
         return
     where = ""

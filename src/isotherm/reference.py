@@ -17,6 +17,8 @@ from isotherm.sampling import checks
 from isotherm.sampling.finish import versions
 from isotherm.sampling.progress import Progress
 
+_STREAM = 2**32 - 5  # a fold of the seed's key apart from those of `iso.sample` with the same seed
+
 
 def reference_posterior(
     posterior: Posterior,
@@ -50,7 +52,7 @@ def reference_posterior(
     num_chains = check_count("num_chains", num_chains, minimum=1)
     rows, num_data = as_rows(data)
     key = checks.as_key(seed)
-    keys = jax.random.split(key, num_chains + 1)
+    keys = jax.random.split(jax.random.fold_in(key, _STREAM), num_chains + 1)
     positions = checks.per_chain(
         init,
         posterior,

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,15 @@ from jaxtyping import PyTree
 from isotherm import tree
 
 _FORMAT = 1
+_DAMAGE = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, zlib.error, OverflowError)
 
 
 def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra: dict[str, Any]) -> None:
     """Write `record`, a dict of pytrees of arrays, and `extra`, plain JSON, to `path`."""
     path, arrays = Path(path), []
     structure = {name: _encode(value, arrays) for name, value in record.items()}
-    dtypes = [x.dtype.name for x in arrays]
-    head = {"format": _FORMAT, "structure": structure, "dtypes": dtypes, **extra}
-    text = json.dumps(head, allow_nan=True)
+    head = {"format": _FORMAT, "structure": structure, "dtypes": [x.dtype.name for x in arrays], **extra}
+    text = json.dumps(head)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -35,6 +36,9 @@ def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra
                         np.lib.format.write_array(member, _to_plain(x), allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)  # a temporary file is private, the result need not be
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -44,12 +48,12 @@ def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra
 def read_archive(
     path: str | os.PathLike[str], *, kind: str, like: dict[str, PyTree]
 ) -> tuple[dict[str, PyTree], dict[str, Any]]:
-    """The record and the JSON that `write_archive` wrote; entries in `like` take its structure."""
+    """The record and the JSON that `write_archive` wrote; entries named in `like` take its structure."""
     try:
         with zipfile.ZipFile(path) as archive:
             head = json.loads(archive.read("record.json"))
             arrays = [_read(archive, i, name) for i, name in enumerate(head["dtypes"])]
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+    except _DAMAGE as error:
         raise ValueError(
             f"`path` must be a file written by isotherm; {path} is not, or is damaged."
         ) from error
@@ -60,51 +64,48 @@ def read_archive(
         )
     record = {}
     for name, node in head["structure"].items():
-        record[name] = _decode(node, arrays)
-        if name in like:
-            record[name] = _restore(name, node, arrays, like[name])
+        wanted = like.get(name)
+        record[name] = _rebuild(node, arrays) if wanted is None else _restore(name, node, arrays, wanted)
     return record, head
 
 
-def _encode(node: Any, arrays: list[np.ndarray]) -> Any:
-    if node is None:
-        return {"none": True}
+def _encode(value: PyTree, arrays: list[np.ndarray]) -> dict[str, Any]:
+    """Leaves by name in flattening order, and the nesting of plain containers for a reader without the classes."""
+    leaves = tree.named_leaves(value)
+    first = len(arrays)
+    arrays += [np.asarray(leaf) for _, leaf in leaves]
+    numbers = iter(range(first, len(arrays)))
+    index = jax.tree.unflatten(jax.tree.structure(value), [next(numbers) for _ in leaves])
+    return {"leaves": [[name, first + i] for i, (name, _) in enumerate(leaves)], "nesting": _nesting(index)}
+
+
+def _nesting(node: Any) -> Any:
+    if node is None or isinstance(node, int):
+        return node
     if isinstance(node, dict) and all(isinstance(k, str) for k in node):
-        return {"dict": {k: _encode(node[k], arrays) for k in sorted(node)}}
+        return {"dict": [[k, _nesting(x)] for k, x in node.items()]}
     if type(node) in (list, tuple):
-        return {type(node).__name__: [_encode(x, arrays) for x in node]}
-    if isinstance(node, np.ndarray | np.generic | jax.Array):
-        arrays.append(np.asarray(node))
-        return {"array": len(arrays) - 1}
-    return {"dict": {name: _encode(x, arrays) for name, x in tree.named_leaves(node)}}
+        return {type(node).__name__: [_nesting(x) for x in node]}
+    return {"dict": [[name, i] for name, i in tree.named_leaves(node)]}
 
 
-def _decode(node: Any, arrays: list[np.ndarray]) -> Any:
-    ((kind, content),) = node.items()
-    if kind == "dict":
-        return {k: _decode(x, arrays) for k, x in content.items()}
-    if kind in ("list", "tuple"):
-        return (list if kind == "list" else tuple)(_decode(x, arrays) for x in content)
-    return None if kind == "none" else arrays[content]
+def _rebuild(node: dict[str, Any], arrays: list[np.ndarray]) -> PyTree:
+    def build(nesting: Any) -> Any:
+        if nesting is None or isinstance(nesting, int):
+            return None if nesting is None else arrays[nesting]
+        ((kind, content),) = nesting.items()
+        if kind == "dict":
+            return {k: build(x) for k, x in content}
+        return (list if kind == "list" else tuple)(build(x) for x in content)
+
+    return build(node["nesting"])
 
 
-def _restore(name: str, node: Any, arrays: list[np.ndarray], like: PyTree) -> PyTree:
-    leaves, structure = jax.tree.leaves(_decode(node, arrays)), jax.tree.structure(like)
-    if structure.num_leaves != len(leaves):
-        raise ValueError(
-            f"`like` must have the {len(leaves)} leaves that the file has for {name}; "
-            f"got {structure.num_leaves}."
-        )
-    order = _array_order(node)
-    return jax.tree.unflatten(structure, [arrays[i] for i in order])
-
-
-def _array_order(node: Any) -> list[int]:
-    ((kind, content),) = node.items()
-    if kind == "array":
-        return [content]
-    children = content.values() if kind == "dict" else content if kind in ("list", "tuple") else []
-    return [i for child in children for i in _array_order(child)]
+def _restore(name: str, node: dict[str, Any], arrays: list[np.ndarray], like: PyTree) -> PyTree:
+    want, have = [n for n, _ in tree.named_leaves(like)], [n for n, _ in node["leaves"]]
+    if want != have:
+        raise ValueError(f"`like` must have the leaves that the file has for {name}, {have}; got {want}.")
+    return jax.tree.unflatten(jax.tree.structure(like), [arrays[i] for _, i in node["leaves"]])
 
 
 def _to_plain(x: np.ndarray) -> np.ndarray:

@@ -56,10 +56,9 @@ def subtract(x: PyTree, y: PyTree) -> PyTree:
 
 def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
     """Inner product over all leaves, summed in float32 or wider."""
-    terms = [
-        jnp.sum(a * b, dtype=jnp.promote_types(a.dtype, jnp.float32))
-        for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True)
-    ]
+    wide = [jnp.promote_types(a.dtype, jnp.float32) for a in jax.tree.leaves(x)]
+    leaves = zip(jax.tree.leaves(x), jax.tree.leaves(y), wide, strict=True)
+    terms = [jnp.sum(a.astype(dtype) * b.astype(dtype)) for a, b, dtype in leaves]
     return sum(terms[1:], start=terms[0])
 
 

@@ -117,9 +117,9 @@ class RandomBlocks(MinibatchPlan):
     Between two shuffles the order is one draw, so the realised noise covariance departs from its mean by
     about sqrt(2 r / N) in a direction: keep N / r above a thousand or reshuffle.
 
-    **Arguments:**
-
     `Batch.index` counts rows in the shuffled order.
+
+    **Arguments:**
 
     - `rows_per_run`: r, rows in a run; the last run of a batch is shorter where r does not divide n.
     - `reshuffle_every`: steps between two shuffles of the rows; `None` shuffles once, before the first step.
@@ -159,6 +159,12 @@ class RandomBlocks(MinibatchPlan):
         self, data: PyTree, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Batch:
         offsets, r = self._offsets(num_data, batch_size, key), self.rows_per_run
+        length = jax.tree.leaves(data)[0].shape[0]
+        if length != num_data + r - 1:
+            raise ValueError(
+                f"`data` must be arranged for runs of {r} rows, {num_data + r - 1} in all; got {length}. In a loop "
+                "of your own pass `plan.arrange(data, key=...)`."
+            )
 
         def gather(x: Array) -> Array:
             runs = jax.vmap(lambda o: jax.lax.dynamic_slice_in_dim(x, o, r))(offsets)

@@ -20,18 +20,16 @@ def as_rows(data: PyTree) -> tuple[PyTree[Array], int]:
     leaves = tree.named_leaves(data)
     if not leaves:
         raise ValueError("`data` must hold at least one array; got an empty pytree.")
-    arrays = {name: _as_array(name, leaf) for name, leaf in leaves}
-    lengths = {name: x.shape[0] for name, x in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        listing = ", ".join(f"`{_label(name)}` has {n}" for name, n in lengths.items())
+    arrays = [(name, _as_array(name, leaf)) for name, leaf in leaves]
+    num_data = arrays[0][1].shape[0]
+    if any(x.shape[0] != num_data for _, x in arrays):
+        listing = ", ".join(f"`{_label(name)}` has {x.shape[0]}" for name, x in arrays)
         raise ValueError(f"All leaves of `data` must have the same number of rows; {listing}.")
-    num_data = next(iter(lengths.values()))
     if num_data == 0:
         raise ValueError("`data` must have at least one row; got leaves with a leading axis of length 0.")
-    for name, x in arrays.items():
+    for name, x in arrays:
         _refuse_nan(name, x)
-    structure = jax.tree.structure(data)
-    return jax.tree.unflatten(structure, [jnp.asarray(x) for x in arrays.values()]), num_data
+    return jax.tree.unflatten(jax.tree.structure(data), [jnp.asarray(x) for _, x in arrays]), num_data
 
 
 def _as_array(name: str, leaf: Any) -> Array | np.ndarray:
@@ -47,7 +45,7 @@ def _as_array(name: str, leaf: Any) -> Array | np.ndarray:
         )
     if x.dtype.kind in "iu" and x.size and not jax.config.read("jax_enable_x64"):
         low, high = int(x.min()), int(x.max())
-        if low < -(2**31) or high >= 2**32:
+        if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
             raise must(_label(name), "within 32 bits", max(-low, high), "Enable `jax_enable_x64` or rescale.")
     return x
 

@@ -2,11 +2,11 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.covariance import Average
-from isotherm.hyper import at, check_positive
+from isotherm.hyper import at, check_number, check_positive
 from isotherm.records import GradientEstimate, Info, State
 from isotherm.samplers.base import status_of, virial
 from isotherm.samplers.momentum import MomentumSampler
@@ -19,18 +19,15 @@ class AdaptiveLangevin(MomentumSampler):
     initial_xi: eqx.AbstractVar[Float[Array, ""] | float | None]
 
     def __check_init__(self) -> None:
-        check_positive(self, "thermal_mass", finite=False)
+        check_positive(self, "thermal_mass", finite=False, schedule=False)
+        check_number(self, "initial_xi")
 
     def start(self, position: PyTree, average: Average | None, *, key: Key[Array, ""]) -> State:
         """p ~ N(0, M/beta); xi at `initial_xi`, or at A where none is given."""
         step = jnp.zeros((), jnp.int32)
         momentum = self.thermal_momentum(position, key=key)
-        return State(position, momentum, self.start_xi(step), average, step)
-
-    def start_xi(self, step: Int[Array, ""]) -> Float[Array, ""]:
-        """`initial_xi`, or A in this step where none is given."""
         xi = at(self.friction, step) if self.initial_xi is None else self.initial_xi
-        return jnp.asarray(xi, float)
+        return State(position, momentum, jnp.asarray(xi, float), average, step)
 
     def thermostatted_kick(
         self, state: State, estimate: GradientEstimate, average: Average | None, *, key: Key[Array, ""]

@@ -55,7 +55,7 @@ class Sampler(eqx.Module):
 
     @abc.abstractmethod
     def settle(self, state: State) -> State:
-        """The state after burn-in: averages and thermostats forget the way to the typical set."""
+        """The state after burn-in: averages forget the way to the typical set."""
 
     @abc.abstractmethod
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:

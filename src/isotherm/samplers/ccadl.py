@@ -53,10 +53,7 @@ class CCAdL(AdaptiveLangevin):
         return self.start(position, self.covariance.init(position), key=key)
 
     def settle(self, state: State) -> State:
-        # xi returns to its stationary mean: a start far from the mode has heated it, and it cools slowly.
-        xi = self.start_xi(state.step)
-        average = self.covariance.init(state.position)
-        return eqx.tree_at(lambda x: (x.xi, x.covariance), state, (xi, average))
+        return eqx.tree_at(lambda x: x.covariance, state, self.covariance.init(state.position))
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         average = self.covariance.update(state.covariance, estimate)

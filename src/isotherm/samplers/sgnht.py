@@ -49,7 +49,7 @@ class SGNHT(AdaptiveLangevin):
         return self.start(position, None, key=key)
 
     def settle(self, state: State) -> State:
-        return state  # the mean of xi depends on the noise, which only xi itself has learnt
+        return state
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         return self.thermostatted_kick(state, estimate, None, key=key)

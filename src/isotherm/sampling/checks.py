@@ -47,6 +47,12 @@ def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient:
     return size
 
 
+def check_steps(steps: int) -> None:
+    """Steps are counted in 32 bits, and random numbers are addressed by that count."""
+    if steps >= 2**31:
+        raise must("burn_in + num_draws * thinning", "below 2^31", steps)
+
+
 def as_key(seed: Any) -> Key[Array, ""]:
     """A typed key from an integer or a key."""
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
@@ -55,7 +61,10 @@ def as_key(seed: Any) -> Key[Array, ""]:
         return seed
     if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
         return jax.random.wrap_key_data(jnp.asarray(seed))
-    return jax.random.key(check_count("seed", seed, minimum=0))
+    number = check_count("seed", seed, minimum=0)
+    # A key is seeded by 32 bits; the others are folded in, so that no two seeds below 2^64 share a chain.
+    key = jax.random.key(number % 2**32)
+    return key if number < 2**32 else jax.random.fold_in(key, (number >> 32) % 2**32)
 
 
 def as_position(init: PyTree) -> PyTree[Array]:
@@ -64,9 +73,19 @@ def as_position(init: PyTree) -> PyTree[Array]:
     if not leaves:
         raise ValueError("`init` must hold at least one array of parameters; got an empty pytree.")
     for name, leaf in leaves:
-        dtype = jnp.asarray(leaf).dtype if not hasattr(leaf, "dtype") else leaf.dtype
+        label = f"init.{name}" if name else "init"
+        if not isinstance(leaf, int | float) and not hasattr(leaf, "dtype"):
+            raise TypeError(
+                f"`{label}` must be an array of parameters; got {type(leaf).__name__}. Of a module keep the arrays "
+                "alone: `params, rest = eqx.partition(model, eqx.is_inexact_array)`."
+            )
+        dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.asarray(leaf).dtype
+        if dtype in (jnp.float16, jnp.bfloat16):
+            raise TypeError(
+                f"`{label}` must have 32 bits or more, since averages and thermostats need them; got {dtype}. "
+                "Convert with `.astype(jnp.float32)`."
+            )
         if not jnp.issubdtype(dtype, jnp.floating):
-            label = f"init.{name}" if name else "init"
             raise TypeError(
                 f"`{label}` must have a floating dtype, since gradients move it; got {dtype}. "
                 "Write 0.0 instead of 0, or convert with `.astype(float)`."
@@ -113,7 +132,7 @@ def warn_if_not_white(sampler: Sampler, minibatch: MinibatchPlan) -> None:
             f"and `{type(minibatch).__name__}` batches are not: the samples will be too narrow although the "
             "kinetic temperature looks right. Use `iso.WithReplacement()` or `iso.WithoutReplacement()`.",
             IsothermWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

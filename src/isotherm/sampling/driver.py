@@ -12,7 +12,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm.data.minibatch import AllRows, MinibatchPlan, WithReplacement
 from isotherm.data.rows import as_rows
 from isotherm.draws import Draws
-from isotherm.errors import check_count
+from isotherm.errors import check_count, must
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
@@ -103,8 +103,8 @@ def sweep(
     sampler, in order. Chain c has the same random numbers under every setting, which sharpens comparisons
     between settings, and its own within a setting. Other arguments as for `sample`.
     """
-    if not samplers:
-        raise ValueError("`samplers` must hold at least one sampler; got an empty sequence.")
+    if not isinstance(samplers, Sequence) or not samplers:
+        raise must("samplers", "a sequence of at least one sampler", samplers, "For one, use `iso.sample`.")
     settings = _Settings(
         posterior=posterior,
         data=data,
@@ -120,14 +120,7 @@ def sweep(
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
-    groups: dict[Any, list[int]] = {}
-    for i, sampler in enumerate(samplers):
-        groups.setdefault(_shape_of(sampler), []).append(i)
-    results: dict[int, Draws] = {}
-    for members in groups.values():
-        chosen = [samplers[i] for i in members]
-        results |= dict(zip(members, settings.run(chosen, progress=progress), strict=True))
-    return [results[i] for i in range(len(samplers))]
+    return settings.run(samplers, progress=progress)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -149,57 +142,73 @@ class _Settings:
     init_per_chain: bool | None
 
     def run(self, samplers: Sequence[Sampler], *, progress: bool) -> list[Draws]:
-        """Check everything, then run samplers of one shape side by side."""
+        """Check everything; then run samplers of one shape side by side, one shape after the other."""
         for sampler in samplers:
             checks.check_kinds(self.posterior, sampler, self.minibatch, self.gradient)
-        num_draws = check_count("num_draws", self.num_draws, minimum=1)
-        thinning = check_count("thinning", self.thinning, minimum=1)
-        burn_in = check_count("burn_in", self.burn_in, minimum=0)
-        num_chains = check_count("num_chains", self.num_chains, minimum=1)
+        check_count("num_draws", self.num_draws, minimum=1)
+        check_count("thinning", self.thinning, minimum=1)
+        check_count("burn_in", self.burn_in, minimum=0)
+        check_count("num_chains", self.num_chains, minimum=1)
+        checks.check_steps(self.burn_in + self.num_draws * self.thinning)
         key = checks.as_key(self.seed)
         data, num_data = as_rows(self.data)
+        starts = checks.per_chain(
+            self.init,
+            self.posterior,
+            data,
+            num_chains=self.num_chains,
+            init_scale=self.init_scale,
+            init_per_chain=self.init_per_chain,
+            key=jax.random.fold_in(key, _JITTER),
+        )
         samplers = [_at_temperature_of(self.posterior, s) for s in samplers]
+        groups: dict[Any, list[int]] = {}
+        for i, sampler in enumerate(samplers):
+            groups.setdefault(_shape_of(sampler), []).append(i)
+        members = [[samplers[i] for i in group] for group in groups.values()]
+        jobs = [self._job(group, data, num_data, starts, key) for group in members]
+        results: dict[int, Draws] = {}
+        interrupted = False
+        for job, own, group in zip(jobs, members, groups.values(), strict=True):
+            name = type(own[0]).__name__
+            title = name if len(own) == 1 else f"{name} x {len(own)}"
+            outcome = run(job, progress=progress, title=title, cancelled=interrupted)
+            interrupted = outcome.interrupted
+            results |= dict(zip(group, to_draws(job, outcome, own, self.num_chains), strict=True))
+        return [results[i] for i in range(len(samplers))]
+
+    def _job(
+        self, samplers: list[Sampler], data: PyTree, num_data: int, starts: PyTree, key: Key[Array, ""]
+    ) -> Job:
+        """Lanes for samplers of one shape: setting by setting, chain by chain."""
         minibatch, batch_size = self.minibatch, self.batch_size
         if self.gradient.all_rows:
             minibatch, batch_size = AllRows(), num_data
         batch_size = checks.check_batch_size(batch_size, num_data, samplers[0], self.gradient)
         minibatch.check(num_data)
         checks.warn_if_not_white(samplers[0], minibatch)
-        positions = checks.per_chain(
-            self.init,
-            self.posterior,
-            data,
-            num_chains=num_chains,
-            init_scale=self.init_scale,
-            init_per_chain=self.init_per_chain,
-            key=jax.random.fold_in(key, _JITTER),
-        )
+        start = jax.tree.map(lambda x: x[0], starts)
         for sampler in samplers:  # refuses a mass that does not fit
-            start = jax.tree.map(lambda x: x[0], positions)
             jax.eval_shape(lambda x, s=sampler: s.init(x, key=key), start)
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(num_chains))
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(self.num_chains))
         sampler, axis = samplers[0], None
         if len(samplers) > 1:
-            sampler, axis = _stack(samplers, num_chains), 0
-            positions = jax.tree.map(lambda x: jnp.concatenate([x] * len(samplers)), positions)
+            sampler, axis = _stack(samplers, self.num_chains), 0
+            starts = jax.tree.map(lambda x: jnp.concatenate([x] * len(samplers)), starts)
             keys = jnp.concatenate([keys] * len(samplers))
-        kernel = Kernel(samplers[0], _bound(self.gradient, self.posterior), num_data, batch_size, minibatch)
-        job = Job(
+        gradient = _bound(self.gradient, self.posterior)
+        return Job(
             sampler=sampler,
             axis=axis,
-            kernel=kernel,
+            kernel=Kernel(samplers[0], gradient, num_data, batch_size, minibatch),
             data=data,
-            positions=positions,
+            positions=starts,
             key=key,
             lane_keys=keys,
-            burn_in=burn_in,
-            num_draws=num_draws,
-            thinning=thinning,
+            burn_in=self.burn_in,
+            num_draws=self.num_draws,
+            thinning=self.thinning,
         )
-        name = type(samplers[0]).__name__
-        title = name if len(samplers) == 1 else f"{name} x {len(samplers)}"
-        outcome = run(job, progress=progress, title=title)
-        return to_draws(job, outcome, samplers, num_chains)
 
 
 def _at_temperature_of(posterior: Posterior, sampler: Sampler) -> Sampler:

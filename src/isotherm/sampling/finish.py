@@ -61,7 +61,7 @@ def _fields(moments: Moments) -> tuple[PyTree, ...]:
 
 
 def _warn(draws: Draws, outcome: Outcome) -> None:
-    failed = [line for line in draws.status if "non-finite" in line]
+    failed = [draws.status[i] for i in np.flatnonzero(~draws.complete)]
     if failed:
         more = f" ({len(failed) - 1} more: see `draws.status`)" if len(failed) > 1 else ""
         warnings.warn(failed[0] + more, IsothermWarning, stacklevel=5)
@@ -108,11 +108,21 @@ def describe(module: Any) -> dict[str, Any]:
         elif callable(value):
             value = getattr(value, "__name__", type(value).__name__)
         elif hasattr(value, "ndim"):
-            value = np.asarray(value, np.float64).tolist()
+            value = describe_leaf(value)
+        elif isinstance(value, dict | list | tuple):
+            value = {name: describe_leaf(x) for name, x in tree.named_leaves(value)}
         elif value is not None and not isinstance(value, int | float | str):
-            value = {name: np.asarray(x, np.float64).tolist() for name, x in tree.named_leaves(value)}
+            value = repr(value)
         out[field] = value
     return out
+
+
+def describe_leaf(x: Any) -> Any:
+    """Numbers as lists, anything else as text."""
+    try:
+        return np.asarray(x, np.float64).tolist()
+    except (TypeError, ValueError):
+        return repr(x)
 
 
 def versions() -> dict[str, str]:

@@ -58,25 +58,30 @@ class Outcome:
     seconds: float
 
 
-def run(job: Job, *, progress: bool, title: str, chunk_steps: int | None = None) -> Outcome:
+def run(
+    job: Job, *, progress: bool, title: str, cancelled: bool = False, chunk_steps: int | None = None
+) -> Outcome:
     """Run a job to its end, to the last chain's failure or to an interruption; what was drawn is returned.
 
-    `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it.
+    `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it. A `cancelled`
+    job takes no step.
     """
     passes = job.kernel.batch_size / job.kernel.num_data
     began, store = time.perf_counter(), _Store(job.num_draws)
     with Progress(job.num_steps, passes, show=progress, title=title) as bar, _interruptible() as stopped:
-        lanes = loop.start(job.sampler, job.kernel, job.data, job.positions, job.lane_keys, job.axis)
+        arranged_at, data = 0, _arranged(job, 0)
+        lanes = loop.start(job.sampler, job.kernel, data, job.positions, job.lane_keys, job.axis)
         capacity = _capacity(lanes)
         pace = _Pace(job, capacity, chunk_steps)
         sane, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
-        arranged_at, data = -1, job.data
+        if cancelled:
+            stopped.set()
         while step < job.num_steps and not stopped.is_set():
             if (arrangement := _arrangement(job, step)) != arranged_at:
-                key = jax.random.fold_in(jax.random.fold_in(job.key, _ARRANGEMENTS), arrangement)
-                data, arranged_at = job.kernel.minibatch.arrange(job.data, key=key), arrangement
-            num_kept, thinning, collect = pace.next(step)
-            if collect and store.filled == 0 and job.burn_in > 0:
+                arranged_at, data = arrangement, _arranged(job, arrangement)
+            num_kept, thinning = pace.next(step)
+            collect = step >= job.burn_in
+            if step == job.burn_in > 0:
                 lanes = loop.settle(job.sampler, lanes, job.axis)
             lanes, kept = loop.advance(
                 job.sampler,
@@ -93,7 +98,7 @@ def run(job: Job, *, progress: bool, title: str, chunk_steps: int | None = None)
             ended = np.asarray(lanes.ended)
             pace.record(num_kept * thinning)
             step += num_kept * thinning
-            if collect:
+            if collect and (step - job.burn_in) % job.thinning == 0:
                 store.add(kept, num_kept)
             bar.update(step, _mean_temperature(lanes))
             if (ended >= 0).all():
@@ -114,15 +119,16 @@ class _Pace:
         self.steps = 32 if limit is None else limit
         self.clock: float | None = None
 
-    def next(self, step: int) -> tuple[int, int, bool]:
-        """Draws to keep, steps for each, and whether they count."""
+    def next(self, step: int) -> tuple[int, int]:
+        """Rows to return and steps for each; a row counts as a draw if it ends where one is due."""
         job = self.job
-        room = _steps_to_arrangement(job, step)
+        limit = min(self.steps, _steps_to_arrangement(job, step))
         if step < job.burn_in:
-            return 1, min(self.steps, job.burn_in - step, room), False
-        left = job.num_draws - (step - job.burn_in) // job.thinning
-        fit = max(1, min(self.steps, room + job.thinning - 1) // job.thinning)
-        return min(fit, left, self.capacity), job.thinning, True
+            return 1, min(limit, job.burn_in - step)
+        done, into = divmod(step - job.burn_in, job.thinning)
+        if into > 0 or limit < job.thinning:
+            return 1, min(limit, job.thinning - into)
+        return min(limit // job.thinning, job.num_draws - done, self.capacity), job.thinning
 
     def record(self, steps: int) -> None:
         """Learn the pace from a chunk that has just ended."""
@@ -163,6 +169,11 @@ def _capacity(lanes: loop.Lane) -> int:
     # Not a function of `num_draws`, so that a longer run compiles nothing.
     row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
     return max(1, _CHUNK_BYTES // row)
+
+
+def _arranged(job: Job, arrangement: int) -> PyTree:
+    key = jax.random.fold_in(jax.random.fold_in(job.key, _ARRANGEMENTS), arrangement)
+    return job.kernel.minibatch.arrange(job.data, key=key)
 
 
 def _arrangement(job: Job, step: int) -> int:

@@ -1,5 +1,7 @@
 """Why each chain ended, in a sentence, with the number that explains it."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,22 +11,28 @@ from isotherm import tree
 from isotherm.covariance import Dense, Diagonal
 from isotherm.hyper import at
 from isotherm.records import Needs
-from isotherm.samplers.base import Sampler
+from isotherm.samplers.base import LangevinSampler, Sampler
 from isotherm.sampling.run import Job, Outcome
 
 _DENSE_UP_TO = 1000
 _LARGEST = 10**8  # per-row gradients that may be formed to explain a failure
 _EULER_LIMIT = 0.25
+_EXPLAINED = 8  # failed lanes of a run for which s is measured
+_PROBE = 2**32 - 6  # a fold of the run's key apart from those of its chains
 
 
 def sentences(job: Job, samplers: list[Sampler], num_chains: int, outcome: Outcome) -> tuple[str, ...]:
     """One sentence per lane; `samplers` are the lanes' own."""
+    ended = np.asarray(outcome.lanes.ended)
+    explained = np.flatnonzero(ended >= 0)[:_EXPLAINED]
     lines = []
-    for lane, end in enumerate(np.asarray(outcome.lanes.ended)):
+    for lane, end in enumerate(ended.tolist()):
         if end >= 0:
+            head = f"chain {lane % num_chains} turned non-finite at step {end} and was stopped"
             position = jax.tree.map(lambda x, lane=lane: x[lane], outcome.sane)
-            heat = _heat(samplers[lane], outcome, lane)
-            lines.append(_failed(job, samplers[lane], lane % num_chains, int(end), position, heat))
+            s = measure_s(job, samplers[lane], position, end) if lane in explained else None
+            hot = _heat(samplers[lane], outcome, lane)
+            lines.append(f"{head}; {_advice(job, samplers[lane], end, s, hot)}")
         elif outcome.interrupted:
             lines.append(
                 f"interrupted after {outcome.steps} of {job.num_steps} steps; the draws so far are kept"
@@ -34,31 +42,36 @@ def sentences(job: Job, samplers: list[Sampler], num_chains: int, outcome: Outco
     return tuple(lines)
 
 
-def _heat(sampler: Sampler, outcome: Outcome, lane: int) -> float | None:
-    """Mean kinetic temperature of the kept draws of a lane, in units of the target's."""
-    kept = outcome.kept.stats.get("kinetic_temperature", np.empty((lane + 1, 0)))[lane]
-    kept = kept[np.isfinite(kept)]
+def _heat(sampler: Sampler, outcome: Outcome, lane: int) -> str:
+    """A sentence on the kinetic temperature of the kept draws of a lane, where that was far too high."""
+    if "kinetic_temperature" not in outcome.kept.stats:
+        return ""
+    kept = outcome.kept.stats["kinetic_temperature"][lane]
+    kept = kept[np.isfinite(kept)].astype(np.float64)
     target = float(sampler.temperature_at(jnp.zeros((), jnp.int32)))
-    return float(kept.mean(dtype=np.float64)) / target if len(kept) else None
+    if len(kept) == 0 or kept.mean() < 2 * target:
+        return ""
+    return f" It had been {kept.mean() / target:.1f} times as hot as it should be."
 
 
-def _failed(job: Job, sampler: Sampler, chain: int, end: int, position: PyTree, heat: float | None) -> str:
-    h = float(at(sampler.step_size, jnp.asarray(end)))
-    s = measure_s(job, sampler, position, end)
-    head = f"chain {chain} turned non-finite at step {end} and was stopped"
-    hot = "" if heat is None or heat < 2 else f" It had been {heat:.1f} times as hot as it should be."
+def _advice(job: Job, sampler: Sampler, step: int, s: float | None, hot: str) -> str:
+    h = float(at(sampler.step_size, jnp.asarray(step)))
     if s is None:
-        return f"{head}; s was not measured.{hot} Halve step_size (now {h:.3g})."
+        return f"s was not measured.{hot} Halve step_size (now {h:.3g})."
     if s > _EULER_LIMIT:
-        smaller, larger = h * (_EULER_LIMIT / s) ** 0.5, s / _EULER_LIMIT
+        # s grows with h^2 where there is a momentum and with h where there is none.
+        excess = s / _EULER_LIMIT
+        smaller = h / (excess if isinstance(sampler, LangevinSampler) else excess**0.5)
+        rows = math.ceil(job.kernel.batch_size * excess)
+        larger = f" or raise batch_size to {rows}" if rows <= job.kernel.num_data else ""
         return (
-            f"{head}; s = {s:.3g}, above the {_EULER_LIMIT} that the Euler scheme bears.{hot} "
-            f"Reduce step_size from {h:.3g} to {smaller:.2g} or make batch_size {larger:.1f} times as large."
+            f"s = {s:.3g}, above the {_EULER_LIMIT} that the Euler scheme bears.{hot} "
+            f"Reduce step_size from {h:.3g} to {smaller:.2g}{larger}."
         )
+    friction = ", raise friction" if hot else ""
     return (
-        f"{head}; s = {s:.3g}, which the Euler scheme bears.{hot} The position left the support, or the step is "
-        f"too long for the stiffest direction: halve step_size (now {h:.3g}), raise friction if the chain was hot, "
-        "or transform constrained parameters."
+        f"s = {s:.3g}, which the Euler scheme bears.{hot} The position left the support, or the step is too long "
+        f"for the stiffest direction: halve step_size (now {h:.3g}){friction}, or transform constrained parameters."
     )
 
 
@@ -67,7 +80,8 @@ def measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float 
     size, kernel = tree.size(position), job.kernel
     if kernel.batch_size < 2 or kernel.batch_size * size > _LARGEST:
         return None
-    keys = jax.random.split(jax.random.fold_in(job.key, step), 4)
+    # Chains are numbered from 0: this fold is apart from theirs.
+    keys = jax.random.split(jax.random.fold_in(job.key, _PROBE), 4)
     data = kernel.minibatch.arrange(job.data, key=keys[0])
     batch = kernel.minibatch.batch(
         data,
@@ -78,6 +92,8 @@ def measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float 
         chain_key=keys[3],
     )
     estimate = kernel.gradient(position, batch, needs=Needs.EXACT, key=keys[2])
+    if estimate.contrasts is None:
+        return None
     covariance = Dense() if size <= _DENSE_UP_TO else Diagonal()
     C = covariance.update(covariance.init(position), estimate).operator
     s = float(sampler.stability(C, jnp.asarray(step)))

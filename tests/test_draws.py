@@ -1,0 +1,207 @@
+"""Draws: names, summary, verdict, ArviZ, save and load."""
+
+import collections
+import os
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm as iso
+from isotherm.draws import Draws, Moments
+from models import call, normal_mean
+
+
+class Pair(NamedTuple):
+    weight: object
+    bias: object
+
+
+class Layers(eqx.Module):
+    layers: list
+    a: object
+
+
+def leaf(i):
+    return np.full((2, 3, 2), float(i))
+
+
+PARAMETERS = {
+    "array": leaf(0),
+    "dict": {"b": leaf(0), "a": leaf(1)},
+    "nested": {"w": [leaf(0), (leaf(1), None)], "v": leaf(2)},
+    "ordered": collections.OrderedDict([("b", leaf(0)), ("a", leaf(1))]),
+    "namedtuple": Pair(leaf(0), leaf(1)),
+    "module": Layers([leaf(i) for i in range(11)], leaf(11)),
+}
+
+
+def made_of(posterior):
+    """Draws with recognisable numbers in every leaf: temperature is the leaf's number plus a half."""
+    mean = jax.tree.map(lambda x: x[:, 0], posterior)
+    heat = jax.tree.map(lambda x: x + 0.5, mean)
+    return Draws(
+        posterior=posterior,
+        stats={"xi": np.ones((2, 3)), "configurational_temperature": np.ones(2)},
+        moments=Moments(np.full(2, 3), mean, mean, heat),
+        status=("completed 3 steps", "chain 1 turned non-finite"),
+        lengths=np.asarray([3, 2]),
+        complete=np.asarray([True, False]),
+        settings={"sampler": {"name": "SGNHT", "temperature": 1.0}},
+    )
+
+
+@pytest.mark.parametrize("posterior", PARAMETERS.values(), ids=PARAMETERS.keys())
+@pytest.mark.parametrize("with_like", [True, False], ids=["like", "bare"])
+def test_save_and_load_keep_every_leaf_in_its_place(posterior, with_like, tmp_path):
+    draws = made_of(posterior)
+    draws.save(tmp_path / "run.iso")
+    like = jax.tree.map(lambda x: x[0, 0], posterior)
+    again = iso.load(tmp_path / "run.iso", like=like if with_like else None)
+    if with_like:
+        assert jax.tree.structure(again.posterior) == jax.tree.structure(posterior)
+    temperature = dict(made_of(again.moments.temperature).flat())
+    for (name, x), (name_again, y) in zip(
+        sorted(draws.flat().items()), sorted(again.flat().items()), strict=True
+    ):
+        assert name == name_again
+        assert np.array_equal(x, y)
+        assert np.array_equal(temperature[name], np.full((2, 2), x.flat[0] + 0.5))
+    assert (again.status, again.settings) == (draws.status, draws.settings)
+    assert again.lengths.tolist() == [3, 2]
+    assert again.complete.tolist() == [True, False]
+
+
+def test_a_real_run_comes_back_whole(tmp_path):
+    draws = call(num_draws=20)
+    draws.save(tmp_path / "deep" / "run.iso")
+    again = iso.load(tmp_path / "deep" / "run.iso")
+    assert np.array_equal(again.posterior, draws.posterior)
+    assert again.settings == draws.settings
+    assert str(again.summary()) == str(draws.summary())
+    assert sorted(os.listdir(tmp_path / "deep")) == ["run.iso"]
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "run.iso"
+    call(num_draws=5).save(path)
+    whole = path.read_bytes()
+    for damage in (b"", b"hello", whole[: len(whole) // 2], whole[:-30]):
+        path.write_bytes(damage)
+        with pytest.raises(ValueError, match="not, or is damaged"):
+            iso.load(path)
+    np.savez(tmp_path / "foreign.npz", a=np.zeros(3))
+    with pytest.raises(ValueError, match="written by isotherm"):
+        iso.load(tmp_path / "foreign.npz")
+    with pytest.raises(FileNotFoundError):
+        iso.load(tmp_path / "absent")
+
+
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "run.iso"
+    call(num_draws=5).save(path)
+    before = path.read_bytes()
+
+    def full_disk(*_, **__):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np.lib.format, "write_array", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        call(num_draws=6).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["run.iso"]
+
+
+def test_like_of_another_model_is_refused(tmp_path):
+    made_of(PARAMETERS["dict"]).save(tmp_path / "run.iso")
+    with pytest.raises(ValueError, match=r"`like` must have the leaves"):
+        iso.load(tmp_path / "run.iso", like={"a": jnp.zeros(2), "c": jnp.zeros(2)})
+
+
+def test_arviz_gets_names_dims_and_statistics():
+    posterior = iso.Posterior(lambda t, d: -0.5 * jnp.sum((d - t["w"]) ** 2) - 0.5 * t["rest"][0] ** 2)
+    init = {"w": jnp.zeros(2), "rest": (jnp.zeros(()),)}
+    draws = call(model=(posterior, normal_mean()[1], init))
+    data = draws.to_arviz(dims={"w": ["side"]}, coords={"side": ["left", "right"]})
+    assert data["posterior"]["w"].dims == ("chain", "draw", "side")
+    assert data["posterior"]["rest.0"].shape == (3, 50)
+    assert set(data["sample_stats"].data_vars) == {"kinetic_temperature", "xi"}
+
+
+def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
+    _, data, _ = normal_mean()
+    draws = call(iso.CCAdL(0.01, 5.0, iso.Dense()), num_draws=4000, thinning=5, burn_in=2000, num_chains=4)
+    summary = draws.summary()
+    exact = data.sum(axis=0) / 41
+    for i in range(2):
+        row = summary[f"x[{i}]"]
+        # Five Monte Carlo errors: one false alarm in 10^6.
+        assert abs(row.mean - exact[i]) < 5 * row.mcse
+    assert summary.verdict.startswith("No fault found")
+    with pytest.raises(KeyError, match="not a parameter"):
+        summary["mu"]
+
+
+def test_verdict_sees_parameters_at_different_temperatures():
+    """SGNHT under noise in one coordinate: the mean temperatures are right and the verdict is not taken in."""
+
+    class OneNoisy(iso.Gradient):
+        all_rows = True
+
+        def __call__(self, position, batch, *, needs, key):
+            noise = jnp.zeros_like(position).at[0].set(8 * jax.random.normal(key))
+            return iso.GradientEstimate(-position + noise, None, jnp.zeros(()))
+
+    posterior = iso.Posterior(lambda t, d: -0.5 * jnp.sum(t**2))
+    draws = call(
+        iso.SGNHT(0.1, 1.0),
+        model=(posterior, np.zeros(2), jnp.zeros(8)),
+        gradient=OneNoisy(),
+        num_draws=4000,
+        thinning=10,
+        burn_in=4000,
+        num_chains=4,
+    )
+    summary = draws.summary()
+    assert abs(summary.kinetic_temperature - 1) < 0.05
+    assert abs(summary.configurational_temperature - 1) < 0.1
+    assert summary["x[0]"].temperature > 1.5
+    assert "`x[0]` has a temperature" in summary.verdict
+
+
+def test_no_run_is_lost_to_its_own_explanation():
+    """A gradient without contrasts, a plan with a field that is no number, and a chain that fails."""
+
+    class Breaks(iso.Gradient):
+        all_rows = False
+        note: tuple = eqx.field(static=True, default=("a", "b"))
+
+        def __call__(self, position, batch, *, needs, key):
+            bad = jnp.where(position[0] > 0, jnp.nan, 1.0)
+            return iso.GradientEstimate(bad * jnp.ones_like(position), None, jnp.zeros(()))
+
+    with pytest.warns(iso.IsothermWarning, match="s was not measured"):
+        draws = call(iso.SGNHT(0.1, 1.0), gradient=Breaks(), num_draws=100)
+    assert not draws.complete.any()
+    assert draws.num_draws == draws.lengths.max()
+
+
+@pytest.mark.slow
+def test_reference_posterior_is_the_exact_one():
+    posterior, data, init = normal_mean()
+    with jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
+        tempered = iso.Posterior(posterior.log_likelihood, posterior.log_prior, temperature=2.0)
+        draws = iso.reference_posterior(
+            tempered, data, init, num_draws=1000, warmup=200, num_chains=4, progress=False
+        )
+    summary = draws.summary()
+    for i in range(2):
+        row = summary[f"x[{i}]"]
+        assert abs(row.mean - data.sum(axis=0)[i] / 41) < 5 * row.mcse
+        # The sd from at least 1000 effective draws: relative standard error 1/sqrt(2000); five of them.
+        assert row.ess_bulk > 1000
+        assert abs(row.sd / (2 / 41) ** 0.5 - 1) < 5 * 2000**-0.5
+    assert abs(summary.configurational_temperature / 2 - 1) < 0.1

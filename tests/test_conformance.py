@@ -76,6 +76,7 @@ def test_float64_chain_stays_float64(sampler):
         assert {x.dtype for x in jax.tree.leaves(final.position)} == {jnp.dtype("float64")}
 
 
+@pytest.mark.slow
 @every_sampler
 def test_float32_chain_stays_float32_under_x64(sampler):
     with jax.enable_x64(True):
@@ -90,6 +91,7 @@ def test_same_key_repeats_and_another_differs(sampler):
     assert not jnp.any(first == other)
 
 
+@pytest.mark.slow
 @every_sampler
 def test_vmap_over_hyper_parameters_and_chains(sampler):
     def final(step_size, key):
@@ -136,6 +138,7 @@ def test_driver_equals_own_loop(sampler):
             np.testing.assert_allclose(driver[chain], own, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 @every_sampler
 def test_schedules_stand_wherever_a_scalar_does(sampler):
     names = [name for name in ("step_size", "friction", "temperature") if hasattr(sampler, name)]

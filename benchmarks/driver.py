@@ -90,12 +90,14 @@ def ratio(num_chains: int) -> dict[str, float]:
                 seconds[name].append(time.perf_counter() - began)
     ratios = np.asarray(seconds["driver"]) / np.asarray(seconds["hand"])
     low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    fastest = {name: min(times) for name, times in seconds.items()}  # the least disturbed round of each
     return {
         "chains": num_chains,
         "hand_us_per_step": 1e6 * float(np.median(seconds["hand"])) / STEPS,
         "driver_us_per_step": 1e6 * float(np.median(seconds["driver"])) / STEPS,
         "ratio": float(median),
         "ratio_quartiles": [float(low), float(high)],
+        "ratio_of_fastest": fastest["driver"] / fastest["hand"],
     }
 
 
@@ -125,6 +127,20 @@ def memory() -> dict[str, float]:
     return {"ten_draws_mb": before, "million_draws_mb": peak, "difference_mb": peak - before}
 
 
+def import_time(rounds: int = 9) -> dict[str, float]:
+    """Median seconds of `import jax` and of `import isotherm` in fresh processes, taken in turns."""
+    code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    seconds: dict[str, list[float]] = {"jax": [], "isotherm": []}
+    for _ in range(rounds):
+        for name, times in seconds.items():
+            out = subprocess.run(
+                [sys.executable, "-c", code.format(name)], capture_output=True, text=True, check=True
+            )
+            times.append(float(out.stdout))
+    medians = {name: float(np.median(times)) for name, times in seconds.items()}
+    return {**medians, "ratio": medians["isotherm"] / medians["jax"]}
+
+
 def main() -> None:
     """Measure, print, write `driver.json`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -133,16 +149,23 @@ def main() -> None:
     results = {
         "ratios": [ratio(chains) for chains in (1, 4, 64)],
         "memory": memory(),
+        "import": import_time(),
         "machine": {"cpu": platform.processor(), "jax": jax.__version__, "python": platform.python_version()},
     }
     for row in results["ratios"]:
         low, high = row["ratio_quartiles"]
         print(
             f"{row['chains']:3d} chains: driver {row['driver_us_per_step']:.2f} us a step, hand-written "
-            f"{row['hand_us_per_step']:.2f}, ratio {row['ratio']:.3f} (quartiles {low:.3f} to {high:.3f})"
+            f"{row['hand_us_per_step']:.2f}, ratio {row['ratio']:.3f} (quartiles {low:.3f} to {high:.3f}; "
+            f"fastest rounds {row['ratio_of_fastest']:.3f})"
         )
     print("10^6 kept draws of 2 parameters: peak {million_draws_mb:.0f} MB, of which {difference_mb:.0f} MB "
           "are above a run of ten draws".format(**results["memory"]))  # fmt: skip
+    print(
+        "import isotherm {isotherm:.2f} s, import jax {jax:.2f} s, ratio {ratio:.2f}".format(
+            **results["import"]
+        )
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "driver.json").write_text(json.dumps(results, indent=2) + "\n")
 

@@ -125,12 +125,19 @@ def describe_leaf(x: Any) -> Any:
         return repr(x)
 
 
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return "not installed"
+
+
 def versions() -> dict[str, str]:
     """What a reader needs to run it again."""
     names = ("isotherm", "jax", "jaxlib", "equinox", "numpy")
     device = jax.devices()[0]
     return {
-        **{name: metadata.version(name) for name in names},
+        **{name: _version(name) for name in names},
         "python": platform.python_version(),
         "device": f"{device.platform}: {device.device_kind}",
     }

@@ -1,0 +1,60 @@
+"""The package as a user meets it: light to import, whole in its names."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import isotherm as iso
+
+CONTRACT = (
+    *("Posterior", "WithReplacement", "WithoutReplacement", "RandomBlocks", "Reshuffled"),
+    *("Gradient", "Minibatch", "FullData", "Covariance", "Diagonal", "Dense"),
+    *("Sampler", "SGLD", "ModifiedSGLD", "SGHMC", "SGNHT", "CCAdL"),
+    *("Kernel", "Batch", "GradientEstimate", "State", "Info"),
+    *("sample", "sweep", "Draws", "load", "reference_posterior", "IsothermWarning"),
+)
+
+HEAVY = (
+    "arviz",
+    "arviz_base",
+    "arviz_stats",
+    "xarray",
+    "pandas",
+    "scipy",
+    "matplotlib",
+    "blackjax",
+    "optax",
+    "rich",
+)
+
+
+def test_public_names_are_there_and_documented():
+    for name in CONTRACT:
+        assert getattr(iso, name).__doc__, name
+
+
+def test_importing_it_loads_nothing_heavy():
+    code = f"import sys, isotherm; print([m for m in {HEAVY!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    # JAX itself may bring scipy; nothing else may.
+    baseline = f"import sys, jax, jax.numpy; print([m for m in {HEAVY!r} if m in sys.modules])"
+    jax_alone = subprocess.run(
+        [sys.executable, "-c", baseline], capture_output=True, text=True, check=True
+    ).stdout
+    assert out == jax_alone
+
+
+def test_the_version_is_said_once():
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    assert iso.__version__ == project["version"]
+
+
+def test_samplers_are_leaves_and_equations():
+    """Hyper-parameters are array leaves: what `vmap` and a sweep rest on."""
+    import jax
+
+    sampler = iso.CCAdL(step_size=0.1, friction=2, covariance=iso.Dense(), thermal_mass=3.0, temperature=0.5)
+    assert [float(x) for x in jax.tree.leaves(sampler) if hasattr(x, "dtype")] == [
+        float(jax.numpy.float32(x)) for x in (0.1, 2.0, 1.0, 3.0, 0.5)
+    ]

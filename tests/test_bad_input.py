@@ -166,6 +166,11 @@ def test_start_per_chain_is_told_from_shapes():
         call(model=(model, DATA, jnp.zeros((4, 2))), num_draws=2)
 
 
+def test_as_many_parameters_as_chains_do_not_confuse_the_error():
+    with pytest.raises(TypeError, match=r"must return a scalar; got shape \(2,\)"):
+        call(model=(posterior(lambda t, d: d * t), DATA, jnp.zeros(2)), num_chains=2)
+
+
 def test_hyper_parameters_inside_a_transformation_are_not_judged():
     built = jax.vmap(lambda h: iso.SGLD(h))(jnp.asarray([0.1, 0.2]))
     assert built.step_size.shape == (2,)

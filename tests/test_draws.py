@@ -137,7 +137,7 @@ def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
     summary = draws.summary()
     exact = data.sum(axis=0) / 41
     for i in range(2):
-        row = summary[f"x[{i}]"]
+        row = summary[f"theta[{i}]"]
         # Five Monte Carlo errors: one false alarm in 10^6.
         assert abs(row.mean - exact[i]) < 5 * row.mcse
     assert summary.verdict.startswith("No fault found")
@@ -168,8 +168,8 @@ def test_verdict_sees_parameters_at_different_temperatures():
     summary = draws.summary()
     assert abs(summary.kinetic_temperature - 1) < 0.05
     assert abs(summary.configurational_temperature - 1) < 0.1
-    assert summary["x[0]"].temperature > 1.5
-    assert "`x[0]` has a temperature" in summary.verdict
+    assert summary["theta[0]"].temperature > 1.5
+    assert "`theta[0]` has a temperature" in summary.verdict
 
 
 def test_no_run_is_lost_to_its_own_explanation():
@@ -199,7 +199,7 @@ def test_reference_posterior_is_the_exact_one():
         )
     summary = draws.summary()
     for i in range(2):
-        row = summary[f"x[{i}]"]
+        row = summary[f"theta[{i}]"]
         assert abs(row.mean - data.sum(axis=0)[i] / 41) < 5 * row.mcse
         # The sd from at least 1000 effective draws: relative standard error 1/sqrt(2000); five of them.
         assert row.ess_bulk > 1000

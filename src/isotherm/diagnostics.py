@@ -1,6 +1,8 @@
 """What the draws say about themselves: effective sizes, R-hat, temperatures, a verdict."""
 
 import dataclasses
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -9,6 +11,8 @@ from jaxtyping import Float
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
+
+EULER_LIMIT = 0.25  # s above which the Euler scheme is not to be trusted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +72,9 @@ class Summary:
                 f"{row.r_hat:.3f}",
                 f"{row.temperature:.3f}",
             )
+        if not self.rows:
+            yield self.verdict
+            return
         yield table
         if len(shown) < len(self.rows):
             yield f"... and {len(self.rows) - len(shown)} more parameters"
@@ -83,9 +90,8 @@ def summarise(draws: "Draws") -> Summary:
     """A `Summary` of the chains that have all their draws."""
     chains = np.flatnonzero(draws.complete)
     if len(chains) == 0 or draws.num_draws < 4:
-        raise ValueError(
-            "A summary needs at least one complete chain of four draws; got: " + "; ".join(draws.status) + "."
-        )
+        told = "; ".join(dict.fromkeys(draws.status))
+        return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {told}.")
     rows = []
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
@@ -93,73 +99,70 @@ def summarise(draws: "Draws") -> Summary:
         heat = temperature[chains].reshape(len(chains), -1)
         labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
         rows += [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
-    kinetic = draws.stats.get("kinetic_temperature")
     target = draws.settings["sampler"].get("temperature")
     target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
-    configurational = float(np.mean(draws.stats["configurational_temperature"][chains]))
-    return Summary(
+    kinetic = draws.stats.get("kinetic_temperature")
+    overall = draws.stats["configurational_temperature"][chains]
+    summary = Summary(
         rows=tuple(rows),
-        kinetic_temperature=_mean(kinetic, chains, 1.0),
-        configurational_temperature=configurational,
+        kinetic_temperature=None if kinetic is None else float(np.mean(kinetic[chains], dtype=np.float64)),
+        configurational_temperature=float(np.mean(overall)),
         target_temperature=target,
-        verdict=_verdict(draws, rows, configurational, _mean(kinetic, chains, 1.0), target, len(chains)),
+        verdict="",
     )
+    problems = [*_about_the_run(draws), *_about_mixing(rows, len(chains)), *_about_heat(draws, summary)]
+    verdict = "No fault found: chains agree and the temperatures are right within 5 %."
+    if problems:
+        verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
+    return dataclasses.replace(summary, verdict=verdict)
 
 
-def _mean(values: np.ndarray | None, chains: np.ndarray, unit: float) -> float | None:
-    return None if values is None else float(np.mean(values[chains], dtype=np.float64)) / unit
-
-
-def _unevenly_hot(rows: list[Row], target: float) -> Row | None:
-    """The parameter whose temperature is furthest off, if that is more than 10 % beyond Monte Carlo error.
-
-    The spread between a few chains is a poor estimate of that error for one parameter, so the median over all
-    parameters stands in where it is larger.
-    """
-    typical = float(np.nanmedian([row.temperature_error for row in rows])) if len(rows) > 1 else np.nan
-
-    def excess(row: Row) -> float:
-        error = np.nanmax([row.temperature_error, typical, 0.0])
-        return abs(row.temperature - target) - 4 * float(error)
-
-    worst = max(rows, key=excess)
-    return worst if excess(worst) > 0.1 * target else None
-
-
-def _verdict(
-    draws: "Draws", rows: list[Row], heat: float, kinetic: float | None, target: float, chains: int
-) -> str:
-    problems = []
-    heat, kinetic = heat / target, None if kinetic is None else kinetic / target
-    if chains < draws.num_chains:
-        problems.append(
-            f"{draws.num_chains - chains} of {draws.num_chains} chains stopped early and are left out"
-        )
-    worst = max(rows, key=lambda row: row.r_hat if np.isfinite(row.r_hat) else np.inf)
-    if not worst.r_hat <= 1.01:
-        problems.append(f"R-hat of `{worst.name}` is {worst.r_hat:.3f}: the chains have not mixed")
-    least = min(row.ess_bulk for row in rows)
-    if not least >= 100 * chains:
-        problems.append(f"only {least:.0f} effective draws in the slowest parameter")
-    if kinetic is not None and not abs(kinetic - 1) <= 0.05:
-        cause = "the thermostat has not settled: burn in longer" if "xi" in draws.stats else "gradient noise"
-        problems.append(f"kinetic temperature {kinetic:.3f} of target ({cause})")
-    if not abs(heat - 1) <= 0.05:
-        problems.append(
-            f"configurational temperature {heat:.3f} of target: variances are off by about "
-            f"{100 * (heat - 1):+.0f} %"
-        )
-    if (uneven := _unevenly_hot(rows, target)) is not None:
-        problems.append(
-            f"`{uneven.name}` has a temperature of {uneven.temperature / target:.2f} of target and its variance is "
-            "off by about that factor, as when noise differs between directions and is not controlled"
-        )
+def _about_the_run(draws: "Draws") -> Iterator[str]:
+    stopped = int(np.sum(~draws.complete))
+    if stopped:
+        yield f"{stopped} of {draws.num_chains} chains stopped early and are left out"
+    if draws.settings.get("interrupted"):
+        yield f"the run was interrupted after {draws.num_draws} of {draws.settings['num_draws']} draws"
+    if (s := draws.settings.get("s") or 0.0) > EULER_LIMIT:
+        sampler, n, N = (draws.settings[k] for k in ("sampler", "batch_size", "num_data"))
+        excess, rows = s / EULER_LIMIT, math.ceil(n * s / EULER_LIMIT)
+        larger = f" or raise batch_size to {rows}" if rows <= N else ""
+        step = ""
+        if isinstance(h := sampler["step_size"], float):
+            # s grows with h^2 where there is a momentum and with h where there is none.
+            step = f" to {h / (excess**0.5 if 'friction' in sampler else excess):.2g}"
+        yield f"s = {s:.2g}, above the {EULER_LIMIT} that the Euler scheme bears: reduce step_size{step}{larger}"
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
-        problems.append("added noise was clipped: some directions are too hot")
-    if not problems:
-        return "No fault found: chains agree and the temperatures are right within 5 %."
-    return "Do not trust these draws yet: " + "; ".join(problems) + "."
+        yield "added noise was clipped: some directions are too hot"
+
+
+def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
+    worst = max(rows, key=lambda row: row.r_hat if np.isfinite(row.r_hat) else np.inf)
+    if not worst.r_hat <= 1.01:
+        yield f"R-hat of `{worst.name}` is {worst.r_hat:.3f}, above 1.01: run longer"
+    least = min(row.ess_bulk for row in rows)
+    if not least >= 100 * chains:
+        yield f"only {least:.0f} effective draws in the slowest parameter"
+
+
+def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
+    target, rows = summary.target_temperature, summary.rows
+    if (kinetic := summary.kinetic_temperature) is not None and not abs(kinetic / target - 1) <= 0.05:
+        cause = "the thermostat has not settled: burn in longer" if "xi" in draws.stats else "gradient noise"
+        yield f"kinetic temperature {kinetic / target:.3f} of target ({cause})"
+    heat = summary.configurational_temperature / target
+    error = min(row.temperature_error for row in rows) / target
+    if not abs(heat - 1) <= max(0.05, 4 * error):
+        yield (
+            f"configurational temperature {heat:.3f} of target: variances are off by about {100 * (heat - 1):+.0f} %"
+        )
+    worst = max(rows, key=lambda row: abs(row.temperature - target) - 4 * row.temperature_error)
+    if abs(worst.temperature - target) > 0.1 * target + 4 * worst.temperature_error:
+        yield (
+            f"`{worst.name}` has a temperature of {worst.temperature / target:.2f} of target and its variance is off "
+            "by about that factor, as when noise differs between directions and is not controlled"
+        )
 
 
 def _row(name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"]) -> Row:
@@ -168,17 +171,24 @@ def _row(name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, 
     stats: Any = array_stats
     axes = {"chain_axis": 0, "draw_axis": 1}
     sd, mean_size = float(x.std(ddof=1)), float(stats.ess(x, method="mean", **axes))
+    bulk = float(stats.ess(x, method="bulk", **axes))
     return Row(
         name=name,
         mean=float(x.mean()),
         sd=sd,
         mcse=sd / max(mean_size, 1) ** 0.5,
-        ess_bulk=float(stats.ess(x, method="bulk", **axes)),
+        ess_bulk=bulk,
         ess_tail=float(stats.ess(x, method="tail", prob=(0.05, 0.95), **axes)),
         r_hat=float(stats.rhat(x, **axes)),
         temperature=float(heat.mean()),
-        temperature_error=float(heat.std(ddof=1) / len(heat) ** 0.5) if len(heat) > 1 else float("nan"),
+        temperature_error=_error(heat, bulk),
     )
+
+
+def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
+    """Monte Carlo error of a temperature: that of a variance, or the spread between chains where it is larger."""
+    spread = float(heat.std(ddof=1)) / len(heat) ** 0.5 if len(heat) > 1 else 0.0
+    return max(spread, abs(float(heat.mean())) * (2 / max(effective, 1)) ** 0.5)
 
 
 def _label(name: str, shape: tuple[int, ...], i: int) -> str:

@@ -66,8 +66,8 @@ class Draws:
         return tree.named_leaves(self.posterior)[0][1].shape[1]
 
     def flat(self) -> dict[str, np.ndarray]:
-        """Leaves by name, such as `layers.0.weight`; a bare array is called `x`."""
-        return {name or "x": np.asarray(leaf) for name, leaf in tree.named_leaves(self.posterior)}
+        """Leaves by name, such as `layers.0.weight`; a bare array is called `theta`."""
+        return {name or "theta": np.asarray(leaf) for name, leaf in tree.named_leaves(self.posterior)}
 
     def summary(self) -> "Summary":
         """Mean, sd, ESS and R-hat of every parameter, temperatures, and a verdict; prints as a table."""
@@ -106,6 +106,7 @@ class Draws:
         shapes = ", ".join(f"{name}: {x.shape[2:]}" for name, x in self.flat().items())
         failed = int(np.sum(~self.complete))
         note = f", {failed} stopped early" if failed else ""
+        note += ", interrupted" if self.settings.get("interrupted") else ""
         sampler = self.settings.get("sampler", {}).get("name", "?")
         return f"Draws({sampler}, {self.num_chains} chains x {self.num_draws} draws{note}; {shapes})"
 

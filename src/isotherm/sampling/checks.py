@@ -109,8 +109,10 @@ def per_chain(
         raise must("init_scale", "a finite number not below 0", init_scale)
     position = as_position(init)
     shared = _log_density_shapes(posterior, position, data)
-    if init_per_chain is None:
-        init_per_chain = not shared.fits and _has_chain_axis(position, num_chains)
+    if init_per_chain is None and not shared.fits and _has_chain_axis(position, num_chains):
+        # Where neither reading fits, the error is that of the plain one.
+        first = jax.tree.map(lambda x: x[0], position)
+        init_per_chain = _log_density_shapes(posterior, first, data).fits
     if init_per_chain:
         _check_chain_axis(position, num_chains)
         shared = _log_density_shapes(posterior, jax.tree.map(lambda x: x[0], position), data)

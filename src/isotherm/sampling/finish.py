@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from isotherm import tree
 from isotherm.draws import Draws, Moments
 from isotherm.errors import IsothermWarning
+from isotherm.records import State
 from isotherm.samplers.base import Sampler
 from isotherm.sampling.moments import finish
 from isotherm.sampling.run import Job, Outcome
 from isotherm.sampling.status import sentences
+
+_CHAINS = 8  # whose s is looked at: it differs little between chains
 
 
 def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains: int) -> list[Draws]:
@@ -45,11 +49,28 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
-            settings=_settings(job, outcome, sampler, num_chains),
+            settings=_settings(job, outcome, sampler, num_chains, _median_s(job, outcome, sampler, lanes)),
         )
         _warn(draws, outcome)
         results.append(draws)
     return results
+
+
+def _median_s(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> float | None:
+    """s of a setting by its own estimate of the noise, the median over its running chains at the end."""
+    average = outcome.lanes.state.covariance
+    if average is None or outcome.steps == 0:
+        return None
+    alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
+    values = [
+        float(_s(sampler, jax.tree.map(lambda x, i=i: x[i], outcome.lanes.state))) for i in alive[:_CHAINS]
+    ]
+    return float(np.median(values)) if values else None
+
+
+@eqx.filter_jit
+def _s(sampler: Sampler, state: State) -> Array:
+    return sampler.stability(state.covariance.operator, state.step)
 
 
 def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
@@ -61,6 +82,13 @@ def _fields(moments: Moments) -> tuple[PyTree, ...]:
 
 
 def _warn(draws: Draws, outcome: Outcome) -> None:
+    job_draws = draws.settings["num_draws"]
+    if outcome.interrupted:
+        warnings.warn(
+            f"interrupted after {outcome.steps} steps: {draws.num_draws} of {job_draws} draws were taken",
+            IsothermWarning,
+            stacklevel=5,
+        )
     failed = [draws.status[i] for i in np.flatnonzero(~draws.complete)]
     if failed:
         more = f" ({len(failed) - 1} more: see `draws.status`)" if len(failed) > 1 else ""
@@ -77,7 +105,9 @@ def _warn(draws: Draws, outcome: Outcome) -> None:
             )
 
 
-def _settings(job: Job, outcome: Outcome, sampler: Sampler, num_chains: int) -> dict[str, Any]:
+def _settings(
+    job: Job, outcome: Outcome, sampler: Sampler, num_chains: int, s: float | None
+) -> dict[str, Any]:
     kernel = job.kernel
     return {
         "sampler": describe(sampler),
@@ -91,6 +121,8 @@ def _settings(job: Job, outcome: Outcome, sampler: Sampler, num_chains: int) -> 
         "thinning": job.thinning,
         "num_draws": job.num_draws,
         "steps": outcome.steps,
+        "interrupted": outcome.interrupted,
+        "s": s,
         "data_passes": outcome.steps * kernel.batch_size / kernel.num_data,
         "seconds": round(outcome.seconds, 3),
         "key": np.asarray(jax.random.key_data(job.key)).tolist(),

@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 
 from isotherm import tree
 from isotherm.covariance import Dense, Diagonal
+from isotherm.diagnostics import EULER_LIMIT
 from isotherm.hyper import at
 from isotherm.records import Needs
 from isotherm.samplers.base import LangevinSampler, Sampler
@@ -16,7 +17,6 @@ from isotherm.sampling.run import Job, Outcome
 
 _DENSE_UP_TO = 1000
 _LARGEST = 10**8  # per-row gradients that may be formed to explain a failure
-_EULER_LIMIT = 0.25
 _EXPLAINED = 8  # failed lanes of a run for which s is measured
 _PROBE = 2**32 - 6  # a fold of the run's key apart from those of its chains
 
@@ -34,9 +34,10 @@ def sentences(job: Job, samplers: list[Sampler], num_chains: int, outcome: Outco
             hot = _heat(samplers[lane], outcome, lane)
             lines.append(f"{head}; {_advice(job, samplers[lane], end, s, hot)}")
         elif outcome.interrupted:
-            lines.append(
-                f"interrupted after {outcome.steps} of {job.num_steps} steps; the draws so far are kept"
+            what = (
+                "the draws so far are kept" if outcome.steps > job.burn_in else "still in burn-in, no draws"
             )
+            lines.append(f"interrupted after {outcome.steps} of {job.num_steps} steps; {what}")
         else:
             lines.append(f"completed {outcome.steps} steps")
     return tuple(lines)
@@ -58,20 +59,21 @@ def _advice(job: Job, sampler: Sampler, step: int, s: float | None, hot: str) ->
     h = float(at(sampler.step_size, jnp.asarray(step)))
     if s is None:
         return f"s was not measured.{hot} Halve step_size (now {h:.3g})."
-    if s > _EULER_LIMIT:
+    if s > EULER_LIMIT:
         # s grows with h^2 where there is a momentum and with h where there is none.
-        excess = s / _EULER_LIMIT
+        excess = s / EULER_LIMIT
         smaller = h / (excess if isinstance(sampler, LangevinSampler) else excess**0.5)
         rows = math.ceil(job.kernel.batch_size * excess)
         larger = f" or raise batch_size to {rows}" if rows <= job.kernel.num_data else ""
         return (
-            f"s = {s:.3g}, above the {_EULER_LIMIT} that the Euler scheme bears.{hot} "
+            f"s = {s:.3g}, above the {EULER_LIMIT} that the Euler scheme bears.{hot} "
             f"Reduce step_size from {h:.3g} to {smaller:.2g}{larger}."
         )
     friction = ", raise friction" if hot else ""
     return (
         f"s = {s:.3g}, which the Euler scheme bears.{hot} The position left the support, or the step is too long "
-        f"for the stiffest direction: halve step_size (now {h:.3g}){friction}, or transform constrained parameters."
+        f"for the stiffest direction: halve step_size (now {h:.3g}){friction}, or transform constrained parameters. "
+        "(A log-likelihood that is a loss, with a minus sign, ends like this too.)"
     )
 
 

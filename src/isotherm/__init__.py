@@ -3,6 +3,9 @@
 The public names, in the order in which data flows through them.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from isotherm.posterior import Posterior as Posterior
 
 # Minibatches
@@ -29,9 +32,7 @@ from isotherm.samplers import SGHMC as SGHMC
 from isotherm.samplers import SGLD as SGLD
 from isotherm.samplers import SGNHT as SGNHT
 
-# One step, for a loop of one's own
-from isotherm.kernel import Kernel as Kernel
-from isotherm.kernel import Visit as Visit
+# What passes between them
 from isotherm.records import Batch as Batch
 from isotherm.records import GradientEstimate as GradientEstimate
 from isotherm.records import Info as Info
@@ -39,13 +40,36 @@ from isotherm.records import Needs as Needs
 from isotherm.records import State as State
 from isotherm.records import Status as Status
 
-# Chains and their draws
-from isotherm.draws import Draws as Draws
-from isotherm.draws import load as load
-from isotherm.sampling import sample as sample
-from isotherm.sampling import sweep as sweep
-from isotherm.reference import reference_posterior as reference_posterior
-
 from isotherm.errors import IsothermWarning as IsothermWarning
 
+# One step, chains and draws: loaded where they are first used, so that `import isotherm` stays light
+_LATER = {
+    "Kernel": "isotherm.kernel",
+    "Visit": "isotherm.kernel",
+    "sample": "isotherm.sampling",
+    "sweep": "isotherm.sampling",
+    "Draws": "isotherm.draws",
+    "load": "isotherm.draws",
+    "reference_posterior": "isotherm.reference",
+}
+if TYPE_CHECKING:
+    from isotherm.draws import Draws as Draws
+    from isotherm.draws import load as load
+    from isotherm.kernel import Kernel as Kernel
+    from isotherm.kernel import Visit as Visit
+    from isotherm.reference import reference_posterior as reference_posterior
+    from isotherm.sampling import sample as sample
+    from isotherm.sampling import sweep as sweep
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'isotherm' has no attribute {name!r}")
+    globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

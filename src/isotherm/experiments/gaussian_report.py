@@ -17,26 +17,27 @@ def show(results: dict[str, Any], console: Console) -> None:
     """Print Table 1 and the verdicts."""
     from rich.table import Table
 
-    table = Table(
-        title="Table 1: RMSE and autocorrelation time, medians over data sets", title_justify="left", box=None
-    )
+    title = "Table 1: RMSE x 10^4 and autocorrelation time, medians over data sets (range)"
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("", no_wrap=True)
-    for name in ("RMSE", "range", "paper", "time", "range", "paper"):
-        table.add_column(name, justify="right")
+    for name in ("RMSE", "", "chance", "paper", "time", "", "paper"):
+        table.add_column(name, justify="right", no_wrap=True)
     for column in COLUMNS:
         table.add_row(f"[bold]{column}[/bold]")
         for row in _rows_of(results, column):
             dead = f" [red]({row['dead_chains']} dead)[/red]" if row["dead_chains"] else ""
             table.add_row(
                 f"  {row['label']}{dead}",
-                _rmse(row["rmse"]),
-                _range(row["rmse_range"], _rmse),
-                _rmse(row["paper_rmse"]),
+                _in_ten_thousandths(row["rmse"]),
+                _range(row["rmse_range"], _in_ten_thousandths),
+                _in_ten_thousandths(row["rmse_by_chance"]),
+                _in_ten_thousandths(row["paper_rmse"]),
                 _time(row["autocorrelation_time"]),
-                _range(row["autocorrelation_time_range"], _time),
+                _range(row["autocorrelation_time_range"], lambda t: f"{t:.0f}"),
                 _time(row["paper_autocorrelation_time"]),
             )
     console.print(table)
+    console.print("[dim]chance: the error of a perfect sampler of the same length and speed[/dim]")
     console.print()
     claims = Table.grid(padding=(0, 2, 0, 1))
     for claim in results["claims"]:
@@ -168,6 +169,10 @@ def _rmse(value: float | None) -> str:
 
 def _time(value: float | None) -> str:
     return "–" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _in_ten_thousandths(value: float | None) -> str:
+    return "–" if value is None else f"{1e4 * value:.0f}"
 
 
 def _range(bounds: list[float] | None, write: Any) -> str:

@@ -40,11 +40,11 @@ class Draws:
     - `posterior`: pytree in the structure of the parameters, leaves (chain, draw, ...). After a chain has
       failed its draws are NaN.
     - `stats`: (chain, draw) arrays `kinetic_temperature` and `xi` where the sampler has them; per chain
-      `configurational_temperature` and, where noise can be clipped, `clipped_steps`.
+      `configurational_temperature` and, where noise can be clipped, `clipped_steps`, burn-in included.
     - `moments`: streaming mean, variance and temperature of every parameter.
     - `status`: why each chain ended, in a sentence.
     - `lengths`, `complete`: valid draws of each chain, and whether it was still running at the end.
-    - `settings`: sampler, minibatches, steps, seconds, versions.
+    - `settings`: sampler, minibatches, steps, s by the sampler's own estimate of the noise, seconds, versions.
     """
 
     posterior: PyTree[np.ndarray]

@@ -45,18 +45,23 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
         draws = Draws(
             posterior=_pick(outcome.kept.position, lanes),
             stats=_pick(stats, lanes),
-            moments=Moments(*(_pick(x, lanes) for x in _fields(moments))),
+            moments=Moments(
+                count=moments.count[lanes],
+                mean=_pick(moments.mean, lanes),
+                variance=_pick(moments.variance, lanes),
+                temperature=_pick(moments.temperature, lanes),
+            ),
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
-            settings=_settings(job, outcome, sampler, num_chains, _median_s(job, outcome, sampler, lanes)),
+            settings=_settings(job, outcome, sampler, num_chains, _median_s(outcome, sampler, lanes)),
         )
         _warn(draws, outcome)
         results.append(draws)
     return results
 
 
-def _median_s(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> float | None:
+def _median_s(outcome: Outcome, sampler: Sampler, lanes: slice) -> float | None:
     """s of a setting by its own estimate of the noise, the median over its running chains at the end."""
     average = outcome.lanes.state.covariance
     if average is None or outcome.steps == 0:
@@ -77,15 +82,11 @@ def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
     return jax.tree.map(lambda x: np.asarray(x)[lanes], arrays)
 
 
-def _fields(moments: Moments) -> tuple[PyTree, ...]:
-    return moments.count, moments.mean, moments.variance, moments.temperature
-
-
 def _warn(draws: Draws, outcome: Outcome) -> None:
-    job_draws = draws.settings["num_draws"]
     if outcome.interrupted:
+        wanted = draws.settings["num_draws"]
         warnings.warn(
-            f"interrupted after {outcome.steps} steps: {draws.num_draws} of {job_draws} draws were taken",
+            f"interrupted after {outcome.steps} steps: {draws.num_draws} of {wanted} draws were taken",
             IsothermWarning,
             stacklevel=5,
         )

@@ -100,7 +100,8 @@ def run(
             step += num_kept * thinning
             if collect and (step - job.burn_in) % job.thinning == 0:
                 store.add(kept, num_kept)
-            bar.update(step, _mean_temperature(lanes))
+            if bar.visible:
+                bar.update(step, _mean_temperature(lanes))
             if (ended >= 0).all():
                 break
             sane = _where_lane(ended < 0, lanes.state.position, sane)

@@ -42,7 +42,7 @@ def check(sampler, covariance, kinetic=None, *, seed, thinning=2) -> Result:
     return result
 
 
-def momentum(sampler, theory, *, seed) -> Result:
+def check_momentum(sampler, theory, *, seed) -> Result:
     return check(sampler, theory.covariance, theory.kinetic, seed=seed)
 
 
@@ -50,7 +50,7 @@ def test_sghmc_without_an_estimate_is_hot_as_predicted():
     """Gradient noise left alone heats SGHMC from T = 0.7 to what the recursion gives, above 1.2."""
     theory = sghmc(MODEL, H, A, NONE)
     assert theory.kinetic > 1.2
-    momentum(iso.SGHMC(H, A, mass=M, temperature=T), theory, seed=11)
+    check_momentum(iso.SGHMC(H, A, mass=M, temperature=T), theory, seed=11)
 
 
 def test_sghmc_dense():
@@ -58,20 +58,22 @@ def test_sghmc_dense():
     theory = sghmc(MODEL, H, A, C)
     clean = sghmc(Linear(P, M, NONE, T), H, A, NONE)
     np.testing.assert_allclose(theory.covariance, clean.covariance)
-    momentum(iso.SGHMC(H, A, iso.Dense(), mass=M, temperature=T), theory, seed=12)
+    check_momentum(iso.SGHMC(H, A, iso.Dense(), mass=M, temperature=T), theory, seed=12)
 
 
 @pytest.mark.slow
 def test_sghmc_diagonal():
     """The diagonal leaves the off-diagonal noise in, and the recursion says what that does."""
-    momentum(iso.SGHMC(H, A, iso.Diagonal(), mass=M, temperature=T), sghmc(MODEL, H, A, DIAGONAL), seed=13)
+    check_momentum(
+        iso.SGHMC(H, A, iso.Diagonal(), mass=M, temperature=T), sghmc(MODEL, H, A, DIAGONAL), seed=13
+    )
 
 
 @pytest.mark.slow
 def test_sgnht_with_xi_frozen():
     theory = frozen(MODEL, H, A, xi=2.0, C_hat=NONE)
     sampler = iso.SGNHT(H, A, mass=M, temperature=T, thermal_mass=np.inf, initial_xi=2.0)
-    momentum(sampler, theory, seed=14)
+    check_momentum(sampler, theory, seed=14)
 
 
 def test_ccadl_dense_with_xi_frozen():
@@ -80,7 +82,7 @@ def test_ccadl_dense_with_xi_frozen():
     place."""
     theory = frozen(MODEL, H, A, xi=2.0, C_hat=C)
     sampler = iso.CCAdL(H, A, iso.Dense(), mass=M, temperature=T, thermal_mass=np.inf, initial_xi=2.0)
-    result = momentum(sampler, theory, seed=15)
+    result = check_momentum(sampler, theory, seed=15)
     for wrong in (C / 2, 2 * C, C * T, C / T, C * M, C / M):
         other = frozen(MODEL, H, A, xi=2.0, C_hat=wrong)
         z = [result.kinetic.z(other.kinetic), *result.variance.z(np.diag(other.covariance))]
@@ -91,13 +93,13 @@ def test_ccadl_dense_with_xi_frozen():
 def test_ccadl_diagonal_with_xi_frozen():
     theory = frozen(MODEL, H, A, xi=2.0, C_hat=DIAGONAL)
     sampler = iso.CCAdL(H, A, iso.Diagonal(), mass=M, temperature=T, thermal_mass=np.inf, initial_xi=2.0)
-    momentum(sampler, theory, seed=16)
+    check_momentum(sampler, theory, seed=16)
 
 
 LANGEVIN_H = 0.03
 
 
-def langevin(sampler, covariance, *, seed) -> Result:
+def check_langevin(sampler, covariance, *, seed) -> Result:
     return check(sampler, covariance, seed=seed, thinning=10)
 
 
@@ -106,12 +108,14 @@ def test_sgld_is_hot_as_predicted():
     """A Langevin step h is an underdamped one of sqrt(2 h): noise 30 at h = 0.03 adds two thirds."""
     covariance = sgld(MODEL, LANGEVIN_H, NONE)
     assert covariance[0, 0] > 1.5 * T * TARGET.covariance[0, 0]
-    langevin(iso.SGLD(LANGEVIN_H, temperature=T), covariance, seed=17)
+    check_langevin(iso.SGLD(LANGEVIN_H, temperature=T), covariance, seed=17)
 
 
 @pytest.mark.slow
 def test_modified_sgld_dense():
-    langevin(iso.ModifiedSGLD(LANGEVIN_H, iso.Dense(), temperature=T), sgld(MODEL, LANGEVIN_H, C), seed=18)
+    check_langevin(
+        iso.ModifiedSGLD(LANGEVIN_H, iso.Dense(), temperature=T), sgld(MODEL, LANGEVIN_H, C), seed=18
+    )
 
 
 @pytest.mark.slow
@@ -120,7 +124,7 @@ def test_modified_sgld_diagonal(form):
     """The published form multiplies the noise by I - (h beta / 4) C_hat, too large by the square of that."""
     excess = 2 * LANGEVIN_H * T * (LANGEVIN_H / (4 * T) * DIAGONAL) ** 2 if form == "first-order" else 0
     sampler = iso.ModifiedSGLD(LANGEVIN_H, iso.Diagonal(), form=form, temperature=T)
-    langevin(sampler, sgld(MODEL, LANGEVIN_H, DIAGONAL - excess / LANGEVIN_H**2), seed=19)
+    check_langevin(sampler, sgld(MODEL, LANGEVIN_H, DIAGONAL - excess / LANGEVIN_H**2), seed=19)
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ NON_UNIFORM = np.array([3.0, 0.5, 1.0])
 ROOT_NON_UNIFORM, ROOT_ONE = root_of_mass(NON_UNIFORM), root_of_mass(np.ones(3))
 
 
-def proposition_1(mass, T, mu, *, seed, root, like=None, size=1) -> None:
+def check_proposition_1(mass, T, mu, *, seed, root, like=None, size=1) -> None:
     A, excess = 0.4, 0.6  # excess is beta h sigma^2 / 2, what xi must take up
     m = np.broadcast_to(mass, 3)
     precision = np.sqrt(np.outer(m, m)) * COUPLING
@@ -72,7 +72,7 @@ def proposition_1(mass, T, mu, *, seed, root, like=None, size=1) -> None:
 def test_proposition_1():
     """A pytree of two leaves with masses of their own, T = 2, mu = 5: one thermostat for all of it."""
     like = {"a": np.zeros(1, np.float32), "b": np.zeros(2, np.float32)}
-    proposition_1(NON_UNIFORM, 2.0, 5.0, seed=101, root=ROOT_NON_UNIFORM, like=like)
+    check_proposition_1(NON_UNIFORM, 2.0, 5.0, seed=101, root=ROOT_NON_UNIFORM, like=like)
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_proposition_1():
 )
 def test_proposition_1_scalar_mass(mass, T, mu, seed):
     """Settings of equal mu / T are one chain in other units, so each has a seed of its own."""
-    proposition_1(mass, T, mu, seed=seed, root=ROOT_ONE, size=3)
+    check_proposition_1(mass, T, mu, seed=seed, root=ROOT_ONE, size=3)
 
 
 # Its other half, and Proposition 2: noise that is neither isotropic nor constant.

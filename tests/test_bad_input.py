@@ -87,6 +87,8 @@ BAD = {
     "seed text": (on(seed="a"), TypeError, "`seed` must be an integer; got 'a'"),
     "run length": (lambda: iso.RandomBlocks(rows_per_run=0), ValueError, "`rows_per_run`.*got 0"),
     "run above N": (on(minibatch=iso.RandomBlocks(41)), ValueError, "`rows_per_run` must be at most the number of rows, 40"),
+    "checkpoint": (on(checkpoint="run/"), ValueError, "`checkpoint` must be None.*draws.save"),
+    "store": (on(store="run.zarr"), ValueError, "`store` must be None"),
     "jitter": (on(init_scale=NAN), ValueError, "`init_scale`.*nan"),
     # data
     "unequal rows": (on({"features": DATA, "y": np.zeros(39)}), ValueError, "`data.features` has 40, `data.y` has 39"),

@@ -33,6 +33,13 @@ def check_kinds(posterior: Any, sampler: Any, minibatch: Any, gradient: Any) -> 
             raise must(name, f"an `iso.{kind.__name__}`", value, hint, error=TypeError)
 
 
+def check_reserved(**arguments: Any) -> None:
+    """Refuse what later versions will do, rather than ignore it."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise must(name, "None in this version", value, "Keep the draws with `draws.save(path)`.")
+
+
 def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient: Gradient) -> int:
     """1 <= n <= N, and n >= 2 where a covariance is estimated from the batch."""
     size = check_count("batch_size", batch_size, minimum=1)

@@ -41,6 +41,8 @@ def sample(
     init_scale: float = 0.0,
     init_per_chain: bool | None = None,
     progress: bool = True,
+    checkpoint: None = None,
+    store: None = None,
 ) -> Draws:
     """Draw from `posterior` given `data`.
 
@@ -60,7 +62,9 @@ def sample(
     - `minibatch`: plan by which batches are drawn; `iso.WithReplacement()` where `None`.
     - `gradient`: how the force is estimated; `iso.Minibatch()` where `None`.
     - `progress`: show a bar, on a terminal or in a notebook.
+    - `checkpoint`, `store`: reserved; this version keeps draws in memory and refuses anything but `None`.
     """
+    checks.check_reserved(checkpoint=checkpoint, store=store)
     settings = _Settings(
         posterior=posterior,
         data=data,

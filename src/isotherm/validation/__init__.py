@@ -1,0 +1,1 @@
+"""Known posteriors, and instruments that measure samplers on them."""

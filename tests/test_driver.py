@@ -232,6 +232,8 @@ def test_init_with_a_chain_axis_and_jitter():
     jittered = call(iso.SGLD(1e-9), num_draws=1, num_chains=400, init_scale=0.5).posterior[:, 0]
     # sd of 800 normal numbers: relative standard error 1/40; four of them.
     assert abs(jittered.std() / 0.5 - 1) < 0.1
+    # Chains differ from each other in every parameter: 400 numbers each; five standard errors of 1/sqrt(800).
+    assert np.all(np.abs(jittered.std(axis=0) / 0.5 - 1) < 5 / 800**0.5)
 
 
 def test_full_data_gradient_has_no_noise_and_ignores_the_batch_size():

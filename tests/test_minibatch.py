@@ -102,6 +102,14 @@ def test_randint_branch_visits_rows_equally_often(plan):
     assert_uniform(draw(plan, 100_000, 5, 20_000, seed=5)[:, -1] // 1000, 100)
 
 
+@pytest.mark.parametrize("num_data", [2**16, 2**16 + 1], ids=["few", "many"])
+def test_first_and_last_of_many_rows_are_drawn(num_data):
+    """On either side of the size where the generator changes: 30 of each expected in 2 million, none has e^-30."""
+    counts = np.bincount(draw(WITH, num_data, 100, 20_000, seed=6).ravel(), minlength=num_data)
+    assert len(counts) == num_data
+    assert counts[[0, 1, -2, -1]].min() > 0
+
+
 @plans
 @pytest.mark.parametrize(("num_data", "batch_size"), [(5, 2), (5, 3), (6, 4), (7, 3), (7, 5)])
 def test_noise_factor_is_exact(plan, num_data, batch_size):

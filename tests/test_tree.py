@@ -1,0 +1,52 @@
+"""Algebra on pytrees: every leaf in its place, and no two leaves with the same random numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from isotherm import tree
+
+LIKE = {"a": jnp.zeros((2, 3)), "b": (jnp.zeros(()), jnp.zeros(4))}
+
+
+def leaves_of(size, dtypes=("float32",) * 3):
+    return [np.zeros(size, dtype) for dtype in dtypes]
+
+
+def test_unravel_is_the_inverse_of_ravel():
+    vector = jnp.arange(11.0)
+    there = tree.unravel_like(vector, LIKE)
+    assert jax.tree.map(jnp.shape, there) == jax.tree.map(jnp.shape, LIKE)
+    np.testing.assert_array_equal(tree.ravel(there), vector)
+    np.testing.assert_array_equal(there["b"][1], [7.0, 8.0, 9.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    "like",
+    [leaves_of(1000), leaves_of(20_000), leaves_of(1000, ("float32", "float16", "float32"))],
+    ids=["small", "large", "mixed"],
+)
+def test_noise_is_standard_normal_and_leaves_do_not_share_it(like):
+    """However it is drawn: mean, mean square and correlations of three leaves to 5 standard errors, 6e-7 each."""
+    noise = tree.normal_like(like, key=jax.random.key(0))
+    assert [x.dtype for x in noise] == [x.dtype for x in like]
+    x = np.stack([np.asarray(leaf, np.float64) for leaf in noise])
+    error = x.shape[1] ** -0.5
+    assert np.all(np.abs(x.mean(axis=1)) < 5 * error)
+    assert np.all(np.abs((x**2).mean(axis=1) - 1) < 5 * 2**0.5 * error)
+    assert np.abs(np.corrcoef(x) - np.eye(3)).max() < 5 * error
+
+
+def test_scales_are_scalars_or_diagonals():
+    x = tree.unravel_like(jnp.arange(1.0, 12.0), LIKE)
+    np.testing.assert_allclose(tree.ravel(tree.multiply(2.0, x)), 2 * np.arange(1.0, 12))
+    np.testing.assert_allclose(tree.ravel(tree.multiply(x, x)), np.arange(1.0, 12) ** 2)
+    np.testing.assert_allclose(
+        tree.ravel(tree.divide(x, tree.sqrt(x))), np.sqrt(np.arange(1.0, 12)), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        tree.ravel(tree.add_scaled(x, (3.0, x), (x, x))), [4 * k + k * k for k in range(1, 12)]
+    )
+    assert float(tree.dot(x, x)) == sum(k * k for k in range(1, 12))
+    assert tree.size(x) == 11

@@ -7,7 +7,7 @@ OUT ?= out
 # Tests run side by side; each worker keeps to one core's worth of threads.
 WORKERS ?= 2
 
-.PHONY: demo test check lint bench docs clean
+.PHONY: demo test check lint bench docs bugs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/isotherm reproduce gaussian --quick --out $(OUT)/gaussian
@@ -29,6 +29,10 @@ bench: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/test_docs.py
+
+# Plants known mistakes one by one and shows which test notices each: docs/planted-bugs.md.
+bugs: $(VENV)/.dev
+	cd tests && ../$(BIN)/python -m planted --jobs $(WORKERS)
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "isotherm needs Python 3.11 or newer; set PYTHON=/path/to/python3."; exit 1; }

@@ -1,0 +1,146 @@
+"""Plant each mistake in a copy of the tree, run the fast tests there, and say which test noticed.
+
+    cd tests && python -m planted [NAME ...] [--jobs 2] [--out results.json]
+
+A run over all of them also writes docs/planted-bugs.md. The exit status is 1 where a mistake went unnoticed.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from planted.bug import Bug
+from planted.bugs import BUGS
+from planted.page import write_page
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("src", "tests", "docs", "benchmarks", "README.md", "LICENSE", "pyproject.toml")
+OWN = "test_planted.py"  # fails on any change of the text, which would prove nothing
+LIMIT_SECONDS = 1800
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What the tests said: `test` is the first that failed, `None` where all passed."""
+
+    name: str
+    test: str | None
+    seconds: float
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.seconds:6.0f} s  {self.name}: {self.test or self.note or 'all tests pass'}"
+
+
+def check(bug: Bug, *, likely_only: bool) -> Outcome:
+    """The tests against one mistake: those that should see it, then all the others."""
+    began, outcome = time.perf_counter(), None
+    others = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+    rest = tuple(name for name in others if name not in (*bug.likely, OWN))
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        copy = copy_of_the_tree(Path(folder))
+        path = copy / "src" / "isotherm" / bug.file
+        path.write_text(bug.planted_in(path.read_text()))
+        for files in (bug.likely,) if likely_only else (bug.likely, rest):
+            outcome = run_tests(copy, bug.name, files)
+            if outcome.test or outcome.note:
+                break
+    outcome = dataclasses.replace(outcome, seconds=round(time.perf_counter() - began, 1))
+    print(outcome, flush=True)
+    return outcome
+
+
+def check_without(bugs: list[Bug]) -> Outcome:
+    """The tests that should see these mistakes pass where there is none."""
+    files = tuple(dict.fromkeys(name for bug in bugs for name in bug.likely))
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        outcome = run_tests(copy_of_the_tree(Path(folder)), "no mistake", files)
+    print(outcome, flush=True)
+    return outcome
+
+
+def copy_of_the_tree(folder: Path) -> Path:
+    """What the tests need, under `folder`."""
+    copy = folder / "tree"
+    for entry in COPIED:
+        source = ROOT / entry
+        if source.is_dir():
+            shutil.copytree(source, copy / entry, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, copy / entry)
+    return copy
+
+
+def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
+    """The fast tests of some files in a copy, up to the first failure."""
+    report = copy / "first-failure.json"
+    paths = os.pathsep.join(str(copy / part) for part in ("src", "tests"))
+    options = ["-x", "-m", "not slow", "-p", "planted.watch", "-p", "no:cacheprovider"]
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *(f"tests/{file}" for file in files)],
+            cwd=copy,
+            env=os.environ | {"PYTHONPATH": paths, "PLANTED_REPORT": str(report)},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(name, None, LIMIT_SECONDS, "the tests did not end")
+    seconds = round(time.perf_counter() - began, 1)
+    test = json.loads(report.read_text()) if done.returncode == 1 and report.exists() else None
+    # 0 is success and 1 a failed test; anything else means that the tests could not be run at all.
+    note = "" if done.returncode in (0, 1) else "could not be run: " + (done.stdout + done.stderr)[-2000:]
+    return Outcome(name, test, seconds, note)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line, with names looked up."""
+    parser = argparse.ArgumentParser(prog="python -m planted", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="mistakes to plant; all of them by default")
+    parser.add_argument("--jobs", type=int, default=2, help="copies that are tested side by side")
+    parser.add_argument("--out", type=Path, help="write the outcomes to this JSON file")
+    parser.add_argument("--likely-only", action="store_true", help="run no other files than the likely ones")
+    given = parser.parse_args()
+    known = {bug.name: bug for bug in BUGS}
+    if unknown := [name for name in given.names if name not in known]:
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    given.bugs = [known[name] for name in given.names] or list(BUGS)
+    return given
+
+
+def main() -> int:
+    """Run, print, write; the exit status."""
+    given, began = arguments(), time.perf_counter()
+    clean = check_without(given.bugs)
+    if clean.test or clean.note:
+        print("The tests must pass before a mistake is planted.")
+        return 2
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        outcomes = list(pool.map(lambda bug: check(bug, likely_only=given.likely_only), given.bugs))
+    missed = [outcome.name for outcome in outcomes if outcome.test is None]
+    seconds = time.perf_counter() - began
+    print(f"{len(outcomes) - len(missed)} of {len(outcomes)} caught in {seconds / 60:.0f} minutes")
+    for name in missed:
+        print(f"not caught: {name}")
+    if given.out:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        rows = [dataclasses.asdict(outcome) for outcome in (clean, *outcomes)]
+        given.out.write_text(json.dumps({"seconds": round(seconds, 1), "outcomes": rows}, indent=1))
+    if not given.names:
+        caught_by = {outcome.name: outcome.test for outcome in outcomes}
+        write_page(ROOT / "docs" / "planted-bugs.md", given.bugs, caught_by)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

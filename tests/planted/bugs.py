@@ -1,0 +1,9 @@
+"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run."""
+
+from planted.bug import Bug
+from planted.noise import NOISE
+from planted.runs import RUNS
+from planted.samplers import SAMPLERS
+from planted.steps import STEPS
+
+BUGS: tuple[Bug, ...] = (*NOISE, *SAMPLERS, *STEPS, *RUNS)

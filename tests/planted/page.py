@@ -1,0 +1,52 @@
+"""docs/planted-bugs.md: the mistakes and the tests that caught them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from planted.bug import Bug
+
+TEXT = """\
+# Would the tests notice?
+
+A sampler that is wrong still draws samples. To know that the tests would notice, {count} small mistakes of the kind
+that real libraries have had are planted in a copy of isotherm, one at a time: a factor of 2 in the noise, a key used
+twice, a prior scaled by N/n. Each is silent: the code runs and returns numbers. The fast tests, those of
+`make check`, are then run on the copy. {verdict}
+
+To do it again: `make bugs` (about half an hour on two cores), or for a single one
+
+```
+cd tests && ../.venv/bin/python -m planted thermal-mass-ignored
+```
+
+It rewrites this page and ends with an error if a mistake goes unnoticed. The mistakes are in `tests/planted/`; a
+test checks that each still fits the code. The test named is the first that failed; those where a mistake should show
+are run first, and all the others after them.
+
+{tables}
+"""
+
+AREAS = {
+    "Rows, gradient and its noise": ("data/", "gradient.py", "covariance.py"),
+    "The step": ("samplers/", "kernel.py"),
+    "Chains, draws and moments": ("tree.py", "sampling/"),
+}
+
+
+def write_page(path: Path, bugs: Iterable[Bug], caught_by: Mapping[str, str | None]) -> None:
+    """The whole page."""
+    bugs = list(bugs)
+    missed = sum(caught_by[bug.name] is None for bug in bugs)
+    verdict = "All were caught." if not missed else f"{len(bugs) - missed} were caught and {missed} were not."
+    tables = []
+    for area, places in AREAS.items():
+        rows = [_row(bug, caught_by[bug.name]) for bug in bugs if bug.file.startswith(places)]
+        tables.append(
+            f"## {area}\n\n| planted | the mistake | caught by |\n|---|---|---|\n" + "\n".join(rows)
+        )
+    path.write_text(TEXT.format(count=len(bugs), verdict=verdict, tables="\n\n".join(tables)))
+
+
+def _row(bug: Bug, test: str | None) -> str:
+    shown = "**not caught**" if test is None else f"`{test.removeprefix('tests/')}`"
+    return f"| {bug.name} | {bug.mistake} | {shown} |"

@@ -1,0 +1,26 @@
+"""The planted mistakes still fit the code they are planted in."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from planted.bugs import BUGS
+
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "isotherm"
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_mistake_can_be_planted(bug):
+    """Its old text occurs exactly once, its new text differs and is still Python."""
+    text = (SOURCE / bug.file).read_text()
+    wrong = bug.planted_in(text)
+    assert ast.dump(ast.parse(wrong)) != ast.dump(ast.parse(text))
+    assert bug.mistake.endswith(".")
+    for file, _, name in (test.partition("::") for test in bug.likely):
+        assert f"def {name}" in (TESTS / file).read_text()
+
+
+def test_names_are_unique():
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 26

@@ -15,6 +15,7 @@ from monte_carlo import FALSE_ALARM
 
 DRAWS = 64
 STRICT = calibration.FALSE_ALARM / 4
+GRID = (np.arange(2000) + 0.5) / 2000
 
 
 def uniform_ranks(rng, replicates):
@@ -28,9 +29,19 @@ def ranks_under(rng, replicates, *, sd=1.0, shift=0.0):
 
 def power(replicates, *, sd=1.0, shift=0.0):
     """The exact chance that such ranks leave the band."""
-    truth = np.linspace(-8, 8, 2001)
-    share = stats.norm.cdf((truth - shift) / sd)[:, None]
-    cells = stats.norm.pdf(truth) @ stats.binom.pmf(np.arange(DRAWS + 1)[None], DRAWS, share)
+    truth = stats.norm.ppf(GRID)
+    return chance_to_leave(replicates, stats.norm.cdf((truth - shift) / sd))
+
+
+def power_to_see_heat(replicates, temperature, *, parameters=3):
+    """The same for the log-likelihood of a Gaussian posterior, -chi^2/2, with draws that are too hot."""
+    truth = stats.chi2.ppf(GRID, parameters)
+    return chance_to_leave(replicates, stats.chi2.sf(truth / temperature, parameters))
+
+
+def chance_to_leave(replicates, share):
+    """`share` of the draws below the truth, for truths at equal steps of probability."""
+    cells = stats.binom.pmf(np.arange(DRAWS + 1)[None], DRAWS, share[:, None]).mean(axis=0)
     band = ranks.band(replicates, DRAWS, STRICT)
     return 1 - ranks.probability_inside(*band, replicates=replicates, cells=cells / cells.sum())
 
@@ -88,6 +99,14 @@ def test_what_the_band_sees_in_half_of_all_cases(replicates, wrong):
     assert 0.4 < power(replicates, **wrong) < 0.6
 
 
+@pytest.mark.parametrize(
+    ("replicates", "temperature", "least", "most"),
+    [(1000, 1.3, 0.999, 1), (250, 1.5, 0.998, 1), (150, 2.0, 0.999, 1), (100, 1.3, 0.1, 0.12)],
+)
+def test_what_the_band_sees_of_a_temperature(replicates, temperature, least, most):
+    assert least < power_to_see_heat(replicates, temperature) <= most
+
+
 def made_up(**wrong):
     rng = np.random.default_rng(3)
     columns = [ranks_under(rng, 500, **wrong)] + [uniform_ranks(rng, 500) for _ in range(2)]
@@ -138,12 +157,12 @@ def test_only_the_first_replicate_compiles_and_a_seed_repeats():
 
 
 @pytest.mark.slow
-def test_a_temperature_of_1_3_leaves_the_band():
-    """The log-likelihood shifts by 0.37 sd, which 300 replicates see with probability 0.96."""
-    assert power(300, shift=0.37) > 0.95
-    model = logistic_regression()
-    hot = dataclasses.replace(model, sampler=iso.CCAdL(0.006, 6.0, iso.Dense(), temperature=1.3))
-    result = calibration.calibrate_model(hot, replicates=300, seed=(1,))
+def test_too_high_a_temperature_leaves_the_band():
+    """The log-likelihood gives it away; 250 replicates see a temperature of 1.5 with probability 0.998."""
+    hot = dataclasses.replace(
+        logistic_regression(), sampler=iso.CCAdL(0.006, 6.0, iso.Dense(), temperature=1.5)
+    )
+    result = calibration.calibrate_model(hot, replicates=250, seed=(1,))
     assert not result.holds, result.sentence
 
 

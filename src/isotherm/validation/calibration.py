@@ -13,6 +13,7 @@ Step size, friction and thinning are fixed in advance and the same for all data 
 estimate from the data, never at the truth. Euler's own bias, s/4 + hA/2, is 2 to 3 % of the variance in both
 models, far below what the band sees. For one quantity that is, in half of all cases: with 1000 replicates a
 mean off by 0.14 sd or a variance 24 % too small; with 100 a mean off by 0.44 sd or a variance 57 % too small.
+Three parameters at a temperature of 1.3 are seen by the log-likelihood: always with 1000, one time in nine with 100.
 """
 
 import dataclasses

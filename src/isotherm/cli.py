@@ -48,6 +48,55 @@ def add_reproduce(commands: Subparsers) -> None:
     parser.set_defaults(run=reproduce)
 
 
+def add_validate(commands: Subparsers) -> None:
+    """`isotherm validate`: evidence that the samplers are right."""
+    parser = commands.add_parser(
+        "validate",
+        help="measure every sampler on posteriors that are known exactly",
+        description="Measure every sampler on posteriors that are known exactly, calibrate `iso.sample` by "
+        "simulation, and write results.json, figures and report.html. Exit status 0: every row is right or fails by "
+        "as much as theory says it must; 1: some row does not; 2: wrong usage.",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a quarter of the rows, shorter: about two minutes"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/validation)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of the chains (default: 0)")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="only rows of the table whose name contains TEXT, and no calibration"
+    )
+    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
+    parser.set_defaults(run=validate)
+
+
+def validate(options: argparse.Namespace) -> int:
+    """Run the table and the calibration; the exit code says whether all is as it should be."""
+    from rich.console import Console
+
+    from isotherm.validation.table import cases
+
+    if options.only is not None and not any(options.only in c.name for c in cases(quick=options.quick)):
+        print(f"isotherm: no row has {options.only!r} in its name; see --list", file=sys.stderr)
+        return 2
+    if options.list:
+        print("\n".join(c.name for c in cases(quick=options.quick)))
+        return 0
+    from isotherm.validation.validate import validate as run
+
+    out = Path("out", "validation") if options.out is None else options.out
+    out.mkdir(parents=True, exist_ok=True)
+    good = run(
+        out,
+        quick=options.quick,
+        seed=options.seed,
+        console=Console() if sys.stdout.isatty() else Console(width=120),
+        calibrate=options.only is None,
+        only=options.only or "",
+    )
+    _say_where(out)
+    return 0 if good else 1
+
+
 def _seed(text: str) -> int:
     number = int(text)
     if number < 0:
@@ -65,6 +114,11 @@ def reproduce(options: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     results = experiment.reproduce(out, quick=options.quick, seed=options.seed, console=console)
     experiment.show(results, console)
+    _say_where(out)
+    return 0
+
+
+def _say_where(out: Path) -> None:
     figures = sorted((out / "figures").glob("*.png"))
     for what, path in (
         ("results", out / "results.json"),
@@ -72,10 +126,9 @@ def reproduce(options: argparse.Namespace) -> int:
         ("report", out / "report.html"),
     ):
         print(f"{what:8} {path}")
-    return 0
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_reproduce,)
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_reproduce, add_validate)
 
 
 if __name__ == "__main__":

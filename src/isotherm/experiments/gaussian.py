@@ -29,8 +29,8 @@ from isotherm.experiments.gaussian_noise import gradient_noise
 from isotherm.experiments.gaussian_report import show as show
 from isotherm.experiments.gaussian_report import write_page
 from isotherm.experiments.gaussian_table import COLUMNS, PAPER, Column, table_rows
-from isotherm.experiments.progress import Progress
 from isotherm.models.gaussian import exact_posterior, gaussian
+from isotherm.progress import Progress
 from isotherm.samplers import SGHMC, SGNHT, CCAdL, Sampler
 from isotherm.sampling import sweep
 from isotherm.sampling.finish import versions as run_versions

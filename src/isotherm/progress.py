@@ -1,4 +1,4 @@
-"""Progress of a whole reproduction: one bar on a terminal, a plain line per data set elsewhere."""
+"""Progress of a long job: one bar on a terminal, a plain line per milestone elsewhere."""
 
 import time
 from types import TracebackType

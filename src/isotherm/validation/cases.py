@@ -1,0 +1,187 @@
+"""The validation table: which sampler, on which target, with which minibatches. New ones join by one line."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import PyTree
+
+from isotherm.covariance import Dense, Diagonal
+from isotherm.data.minibatch import (
+    AllRows,
+    MinibatchPlan,
+    RandomBlocks,
+    Reshuffled,
+    WithoutReplacement,
+    WithReplacement,
+)
+from isotherm.gradient import FullData, Gradient, Minibatch
+from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
+from isotherm.validation.known import TARGETS
+from isotherm.validation.targets import Target
+from isotherm.validation.theory import Linear
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """Hyper-parameters in the units of a target: steps for dynamics with and without momentum, friction, mass."""
+
+    step: float
+    langevin_step: float
+    friction: float
+    mass: PyTree
+
+
+METHODS: dict[str, Callable[[Scales], Sampler]] = {
+    "SGLD": lambda k: SGLD(k.langevin_step),
+    "ModifiedSGLD diagonal": lambda k: ModifiedSGLD(k.langevin_step, covariance=Diagonal()),
+    "ModifiedSGLD dense": lambda k: ModifiedSGLD(k.langevin_step, covariance=Dense()),
+    "ModifiedSGLD first-order": lambda k: ModifiedSGLD(
+        k.langevin_step, covariance=Dense(), form="first-order"
+    ),
+    "SGHMC": lambda k: SGHMC(k.step, k.friction, mass=k.mass),
+    "SGHMC diagonal": lambda k: SGHMC(k.step, k.friction, covariance=Diagonal(), mass=k.mass),
+    "SGHMC dense": lambda k: SGHMC(k.step, k.friction, covariance=Dense(), mass=k.mass),
+    "SGNHT": lambda k: SGNHT(k.step, k.friction, mass=k.mass),
+    "CCAdL diagonal": lambda k: CCAdL(k.step, k.friction, covariance=Diagonal(), mass=k.mass),
+    "CCAdL dense": lambda k: CCAdL(k.step, k.friction, covariance=Dense(), mass=k.mass),
+}
+
+PLANS: dict[str, MinibatchPlan] = {
+    "with replacement": WithReplacement(),
+    "without replacement": WithoutReplacement(),
+    "random blocks": RandomBlocks(rows_per_run=4, reshuffle_every=64),
+    "reshuffled": Reshuffled(),
+}
+
+GRADIENTS: dict[str, type[Gradient]] = {"minibatch": Minibatch, "full data": FullData}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row. `s` is the stability number that sets the step, `friction` is in units of the frequency 1."""
+
+    target: str
+    method: str
+    plan: str = "with replacement"
+    gradient: str = "minibatch"
+    s: float = 0.05
+    friction: float = 0.7
+
+    @property
+    def name(self) -> str:
+        """A line that says all of it."""
+        extras = [self.plan] if self.plan != "with replacement" else []
+        extras += [self.gradient] if self.gradient != "minibatch" else []
+        extras += [f"s = {self.s:g}"] if self.s != _usual_s(self.method) else []
+        extras += [f"A = {self.friction:g}"] if self.friction != Case.friction else []
+        return ", ".join([self.method, self.target, *extras])
+
+    @property
+    def problem(self) -> Target:
+        """The target, built once."""
+        return _target(self.target)
+
+    @property
+    def minibatch(self) -> MinibatchPlan:
+        """The plan, which full data do not need."""
+        return AllRows() if GRADIENTS[self.gradient].all_rows else PLANS[self.plan]
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler with its hyper-parameters, at the target's temperature."""
+        target = self.problem
+        root = np.sqrt(target.mass)
+        C = noise(target, WithReplacement())
+        largest = np.linalg.eigvalsh(C / np.outer(root, root))[-1]
+        scales = Scales(
+            step=float(np.sqrt(self.s * target.temperature / largest)),
+            langevin_step=float(self.s * target.temperature / (2 * np.linalg.eigvalsh(C)[-1])),
+            friction=self.friction,
+            mass=1.0 if np.all(target.mass == 1) else target.unravel(target.mass),
+        )
+        sampler = METHODS[self.method](scales)
+        return dataclasses.replace(sampler, temperature=target.temperature)
+
+    def linear(self, covariance: np.ndarray | None = None) -> Linear:
+        """The Gaussian with the moments and the mean noise of the target, for which theory has an answer.
+
+        `covariance` is that of the parameters over which the noise is averaged, the posterior's by default.
+        """
+        target, plan = self.problem, self.minibatch
+        N, n = target.num_data, target.batch_size
+        reshuffled = isinstance(plan, Reshuffled)
+        return Linear(
+            P=target.precision,
+            m=target.mass,
+            C=noise(target, plan, covariance),
+            T=target.temperature,
+            carry=n / (N - n) if reshuffled else 0.0,
+            epoch=N // n if reshuffled else 0,
+        )
+
+
+def noise(target: Target, plan: MinibatchPlan, covariance: np.ndarray | None = None) -> np.ndarray:
+    """The exact covariance of the noisy force: (N^2/n) S times the factor of the plan, S with divisor N - 1.
+
+    Written from the definition of each plan, apart from the factors that the plans themselves state.
+    """
+    N, n = target.num_data, target.batch_size
+    match plan:
+        case AllRows():
+            factor = 0.0
+        case WithReplacement():
+            factor = 1 - 1 / N
+        case WithoutReplacement() | Reshuffled():
+            factor = 1 - n / N
+        case RandomBlocks(rows_per_run=r):
+            factor = 1 - ((n // r) * r**2 + (n % r) ** 2) / (n * N)
+        case _:
+            raise TypeError(f"the noise of `{type(plan).__name__}` is not known here: add its factor")
+    S = target.row_covariance if covariance is None else target.row_covariance_for(covariance)
+    return N**2 / n * factor * S
+
+
+@functools.cache
+def _target(name: str) -> Target:
+    return TARGETS[name]()
+
+
+def _usual_s(method: str) -> float:
+    """Dynamics without a momentum are slower for the same s and bear a larger one."""
+    return 0.4 if "SGLD" in method else 0.05
+
+
+def _cases() -> list[Case]:
+    pairs = itertools.product(TARGETS, METHODS)
+    # A dense matrix square root in every step of 400 dimensions buys hours and no evidence.
+    costly = {"ModifiedSGLD dense", "ModifiedSGLD first-order", "SGHMC dense", "CCAdL dense"}
+    usual = [Case(t, m, s=_usual_s(m)) for t, m in pairs if not (t == "many" and m in costly)]
+    controlled = ("SGHMC dense", "SGNHT", "CCAdL diagonal", "CCAdL dense")
+    plans = [Case("regression-ill", m, plan=p) for p in PLANS for m in controlled if p != "with replacement"]
+    exact = [
+        Case(t, m, gradient="full data")
+        for t in ("gaussian-cold", "poisson", "heavy-tailed")
+        for m in ("SGHMC", "SGNHT", "CCAdL dense")
+    ]
+    large = [Case("regression-ill", m, s=s) for s in (0.2, 0.5) for m in controlled]
+    weak = [Case("gaussian", m, friction=0.2) for m in ("SGHMC diagonal", "SGHMC dense", "CCAdL dense")]
+    return [*usual, *plans, *exact, *large, *weak]
+
+
+CASES = _cases()
+
+_QUICK = {
+    *(Case(t, "CCAdL dense") for t in TARGETS if t != "many"),
+    *(Case("gaussian", m) for m in METHODS if "SGLD" not in m),
+    *(Case("regression", m, s=_usual_s(m)) for m in ("SGLD", "ModifiedSGLD dense")),
+    *(Case("regression-ill", "CCAdL dense", plan=p) for p in PLANS),
+    *(Case("many", m) for m in ("SGNHT", "CCAdL diagonal")),
+    Case("regression", "SGNHT"),
+    Case("poisson", "CCAdL dense", gradient="full data"),
+    Case("regression-ill", "CCAdL dense", s=0.2),
+    Case("gaussian", "SGHMC dense", friction=0.2),
+}
+QUICK = [case for case in CASES if case in _QUICK]

@@ -1,0 +1,101 @@
+"""The validation table on a terminal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from isotherm.validation.measure import Quantity
+from isotherm.validation.verdict import Row
+
+COLUMNS = (
+    "mean, worst",
+    "variance, median",
+    "variance, worst",
+    "T conf., all",
+    "T conf., noise",
+    "T kin., all",
+    "T kin., noise",
+    "xi, ",
+)
+_NARROW = ("variance, worst", "T conf., noise", "T kin., noise")
+STYLES = {"holds": "green", "known limit": "yellow", "unresolved": "red", "fails": "bold red"}
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """Print the table, a block a target, and the reasons below it. A narrow screen gets fewer columns."""
+    wide = console.width >= 118
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    shown = [i for i in range(len(COLUMNS)) if wide or COLUMNS[i] in _NARROW]
+    for i in shown:
+        table.add_column(COLUMNS[i].replace(", ", "\n"), justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for target in dict.fromkeys(row.target for row in rows):
+        table.add_row(f"[bold]{target}[/bold]")
+        for row in (r for r in rows if r.target == target):
+            style, figures = STYLES[row.verdict], cells(row)
+            word = f"[{style}]{row.verdict}[/{style}]"
+            table.add_row(f"  {label(row)}", *(figures[i] for i in shown), word)
+    console.print(table)
+    note = "ratios to the right value, means in sd; in brackets the standard error of the last digits"
+    console.print(f"[dim]{note}[/dim]", highlight=False)
+    console.print()
+    for row in rows:
+        if row.reason:
+            style = STYLES[row.verdict]
+            console.print(f"[{style}]{row.name}[/{style}]: {row.reason}{size(row)}", highlight=False)
+    console.print()
+
+
+def label(row: Row) -> str:
+    """The row without its target."""
+    parts = row.name.split(", ")
+    return ", ".join([parts[0], *parts[2:]])
+
+
+def cells(row: Row) -> list[str]:
+    """The figures of a row: worst mean, variance, temperatures overall and along the noise, xi."""
+    if not row.quantities:
+        return [""] * len(COLUMNS)
+    return [
+        _worst(row["mean"]),
+        _median(row["variance"]),
+        _worst(row["variance"]),
+        _worst(row["configurational"]),
+        _worst(row["configurational along noise"]),
+        _worst(row["kinetic"]),
+        _worst(row["kinetic along noise"]),
+        _worst(row["xi"]),
+    ]
+
+
+def size(row: Row) -> str:
+    """For a known limit: the largest predicted departure beside what was measured."""
+    if row.verdict != "known limit" or not row.quantities:
+        return ""
+    gaps: list[tuple[float, Quantity, int]] = []
+    for q in row.quantities:
+        i = int(np.argmax(np.abs(q.predicted - q.right)))
+        gaps.append((float(np.abs(q.predicted - q.right)[i]), q, i))
+    _, q, i = max(gaps, key=lambda x: x[0])
+    return f" ({q.name} {q.predicted[i]:.2f} predicted, {q.value[i]:.2f} ± {q.error[i]:.2f} measured)"
+
+
+def _median(q: Quantity | None) -> str:
+    if q is None:
+        return ""
+    middle = np.argsort(q.value)[len(q.value) // 2]
+    return _with_error(q.value[middle], q.error[middle])
+
+
+def _worst(q: Quantity | None) -> str:
+    return "" if q is None else _with_error(q.value[q.worst], q.error[q.worst])
+
+
+def _with_error(value: Any, error: Any) -> str:
+    """0.973(12) for 0.973 with a standard error of 0.012."""
+    digits = max(1, round(float(error) * 1000))
+    return f"{value:.3f}({digits})"

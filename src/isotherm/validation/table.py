@@ -1,0 +1,78 @@
+"""Run the validation table: rows side by side, results as plain JSON."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import numpy as np
+
+from isotherm.validation.cases import CASES, QUICK, Case
+from isotherm.validation.measure import Quantity
+from isotherm.validation.verdict import RESOLUTION, TOLERANCE, Row, evaluate
+
+CHAINS = 128
+INDEPENDENT = {True: 5_000, False: 16_000}  # draws of the slowest direction, quick or full
+
+
+def cases(*, quick: bool) -> list[Case]:
+    """The rows of the quick or of the full table."""
+    return QUICK if quick else CASES
+
+
+def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[[Row], None]) -> list[Row]:
+    """Run rows, as many at a time as there are cores; `done` hears of each as it ends, the list is in order."""
+
+    def one(case: Case) -> Row:
+        # The seed is the row's own, so that a row gives the same figures alone and in company.
+        own = seed * 10_000 + CASES.index(case) if case in CASES else seed
+        return evaluate(case, independent=INDEPENDENT[quick], chains=CHAINS, seed=own)
+
+    for name in {case.target: case for case in chosen}.values():
+        _ = name.problem  # built once, before the workers ask for it
+    results: dict[Case, Row] = {}
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as workers:
+        waiting = {workers.submit(one, case): case for case in chosen}
+        try:
+            for future in as_completed(waiting):
+                results[waiting[future]] = future.result()
+                done(results[waiting[future]])
+        except BaseException:
+            workers.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [results[case] for case in chosen]
+
+
+def to_json(row: Row) -> dict[str, Any]:
+    """A row as plain numbers and text."""
+    return {
+        "name": row.name,
+        "target": row.target,
+        "method": row.method,
+        **row.settings,
+        "verdict": row.verdict,
+        "reason": row.reason,
+        "quantities": {q.name: _quantity(q, row.allowed[q.name]) for q in row.quantities},
+        "seconds": round(row.seconds, 1),
+    }
+
+
+def _quantity(q: Quantity, allowed: np.ndarray) -> dict[str, Any]:
+    columns = {"value": q.value, "error": q.error, "predicted": q.predicted, "allowed": allowed}
+    return {"right": float(q.right[0])} | {k: np.round(v, 5).tolist() for k, v in columns.items()}
+
+
+def summarise(rows: Sequence[Row]) -> str:
+    """The table in a sentence or two."""
+    count = {v: sum(r.verdict == v for r in rows) for v in ("holds", "known limit", "unresolved", "fails")}
+    text = (
+        f"Of {len(rows)} rows {count['holds']} hold within {TOLERANCE:.0%} and {count['known limit']} show a known "
+        "limit of the size that theory predicts"
+    )
+    bad = [r.name for r in rows if not r.passes]
+    if not bad:
+        return text + "; none fails."
+    return (
+        f"{text}; {count['fails']} fail{'s' if count['fails'] == 1 else ''} and {count['unresolved']} could not "
+        f"have seen an error of {RESOLUTION:.0%}: {'; '.join(bad)}."
+    )

@@ -1,0 +1,107 @@
+"""A posterior that is known exactly, and the gradient noise that minibatches of its rows make."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from isotherm import tree
+from isotherm.posterior import Posterior
+
+_NOISE_DRAWS = 256  # posterior draws over which the covariance of the gradient noise is averaged
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Target:
+    """A posterior with its exact moments; vectors are the ravelled parameters.
+
+    - `mean`, `covariance`: of the posterior at its temperature.
+    - `gradient`: grad U at an array of positions (..., d), in closed form.
+    - `draw`: exact draws, (count, d).
+    - `mass`: diagonal M, in which the stiffest direction has frequency about 1.
+    - `gaussian`: whether U is quadratic, so that the linear recursion of a scheme is exact.
+    - `noise_draws`: 1 where the noise is known not to depend on the parameters.
+    - `like`: one set of parameters, for their structure.
+    - `patience`: by how much longer a run has to be than the Gaussian of the same covariance would need.
+    """
+
+    name: str
+    about: str
+    posterior: Posterior
+    data: PyTree[np.ndarray]
+    batch_size: int
+    mean: np.ndarray
+    covariance: np.ndarray
+    gradient: Callable[[np.ndarray], np.ndarray]
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    mass: np.ndarray
+    gaussian: bool
+    like: PyTree[Array]
+    noise_draws: int = _NOISE_DRAWS
+    patience: float = 1.0
+
+    @property
+    def dimension(self) -> int:
+        """N_d."""
+        return len(self.mean)
+
+    @property
+    def num_data(self) -> int:
+        """N."""
+        return jax.tree.leaves(self.data)[0].shape[0]
+
+    @property
+    def temperature(self) -> float:
+        """1/beta."""
+        return float(self.posterior.temperature)
+
+    @property
+    def precision(self) -> np.ndarray:
+        """P of the Gaussian with the posterior's covariance: U = theta' P theta / 2 at the temperature T."""
+        return self.temperature * np.linalg.inv(self.covariance)
+
+    def unravel(self, x: np.ndarray) -> PyTree[Array]:
+        """One vector (d,), or a stack (chains, d), in the structure of the parameters."""
+        vectors = jnp.asarray(x, jnp.float32)
+        if vectors.ndim == 1:
+            return tree.unravel_like(vectors, self.like)
+        return jax.vmap(lambda v: tree.unravel_like(v, self.like))(vectors)
+
+    @functools.cached_property
+    def row_covariance(self) -> np.ndarray:
+        """Covariance over all rows, divisor N - 1, of the gradient of one row; a mean over the posterior."""
+        return self.row_covariance_for(self.covariance)
+
+    def row_covariance_for(self, covariance: np.ndarray) -> np.ndarray:
+        """The same over draws that are stretched to another covariance: what a sampler sees that is not right."""
+        positions = self.mean[None]
+        if self.noise_draws > 1:
+            draws = self.draw(np.random.default_rng(0), self.noise_draws)
+            # Centred and scaled, so that averages of quadratic noise are exact.
+            draws = (draws - draws.mean(axis=0)) @ np.linalg.inv(_root(np.cov(draws.T, bias=True))).T
+            positions = self.mean + draws @ _root(covariance).T
+        covariances = _row_covariances(self.posterior, self.unravel(positions), self.data)
+        mean = np.mean(np.asarray(covariances, np.float64), axis=0)
+        # Where theory has an exact zero, single precision leaves a rounding error.
+        scale = np.sqrt(np.diag(mean))
+        return np.where(np.abs(mean) < 1e-5 * np.outer(scale, scale), 0.0, mean)
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    return np.linalg.cholesky(np.atleast_2d(covariance))
+
+
+@eqx.filter_jit
+def _row_covariances(posterior: Posterior, positions: PyTree, data: PyTree) -> Float[Array, "k d d"]:
+    def at(position: PyTree) -> Array:
+        gradient = jax.grad(posterior.one_log_likelihood)
+        rows = jax.vmap(lambda row: tree.ravel(gradient(position, row)))(data)
+        rows = rows - jnp.mean(rows, axis=0, keepdims=True)
+        return rows.T @ rows / (rows.shape[0] - 1)
+
+    return jax.lax.map(at, positions)

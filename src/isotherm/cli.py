@@ -65,6 +65,11 @@ def add_validate(commands: Subparsers) -> None:
     parser.add_argument(
         "--only", metavar="TEXT", help="only rows of the table whose name contains TEXT, and no calibration"
     )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="measure SGHMC and SGNHT of BlackJAX and of posteriors instead (extra `bench`)",
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.set_defaults(run=validate)
 
@@ -73,26 +78,31 @@ def validate(options: argparse.Namespace) -> int:
     """Run the table and the calibration; the exit code says whether all is as it should be."""
     from rich.console import Console
 
-    from isotherm.validation.table import cases
+    from isotherm.validation import peers_table, table
 
-    if options.only is not None and not any(options.only in c.name for c in cases(quick=options.quick)):
-        print(f"isotherm: no row has {options.only!r} in its name; see --list", file=sys.stderr)
-        return 2
+    rows = [case.name for case in table.cases(quick=options.quick)]
+    if options.peers:
+        rows = [f"{method}, {setting.name}" for method, setting in peers_table.names()]
     if options.list:
-        print("\n".join(c.name for c in cases(quick=options.quick)))
+        print("\n".join(rows))
+        return 0
+    only = options.only or ""
+    if not any(only in name for name in rows):
+        print(f"isotherm: no row has {only!r} in its name; see --list", file=sys.stderr)
+        return 2
+    out = Path("out", "validation") if options.out is None else options.out
+    out.mkdir(parents=True, exist_ok=True)
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    common = {"quick": options.quick, "seed": options.seed, "console": console, "only": only}
+    if options.peers:
+        from isotherm.validation.peers_page import compare
+
+        compare(out, **common)
+        print(f"report   {out / 'peers.html'}")
         return 0
     from isotherm.validation.validate import validate as run
 
-    out = Path("out", "validation") if options.out is None else options.out
-    out.mkdir(parents=True, exist_ok=True)
-    good = run(
-        out,
-        quick=options.quick,
-        seed=options.seed,
-        console=Console() if sys.stdout.isatty() else Console(width=120),
-        calibrate=options.only is None,
-        only=options.only or "",
-    )
+    good = run(out, **common, calibrate=options.only is None)
     _say_where(out)
     return 0 if good else 1
 

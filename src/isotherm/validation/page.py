@@ -42,7 +42,7 @@ def write_page(
 
 def _section(target: str, rows: Sequence[Row]) -> report.Section:
     own = [r for r in rows if r.target == target]
-    body = [[label(r), *cells(r), report.badge(r.verdict, _KINDS[r.verdict])] for r in own]
+    body = [[label(r), *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in own]
     parts = [report.table(_HEADER, body)]
     reasons = [f"{label(r)}: {r.reason}{size(r)}" for r in own if r.reason]
     if reasons:

@@ -21,6 +21,7 @@ from jaxtyping import Array, Key, PyTree
 
 from isotherm.errors import missing_extra, must
 from isotherm.posterior import Posterior
+from isotherm.validation.record import Record
 
 _INTEGRATION_STEPS = 10  # of `blackjax.sghmc` in its documentation, and its default
 
@@ -35,19 +36,6 @@ class Problem:
     num_data: int
     batch_size: int
     dimension: int
-
-
-@dataclass(frozen=True)
-class Record:
-    """Draws as float64 arrays: `position` and `momentum` (chains, draws, d), `xi` (chains, draws).
-
-    The right distribution of `momentum` is N(0, I). `xi` is a friction per unit of time of the SDE. What a peer
-    does not return is `None`.
-    """
-
-    position: np.ndarray
-    momentum: np.ndarray | None
-    xi: np.ndarray | None
 
 
 def blackjax_sghmc(

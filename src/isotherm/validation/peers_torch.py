@@ -13,7 +13,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from isotherm.errors import missing_extra
-from isotherm.validation.peers import Problem, Record, first_starts, scalar_noise
+from isotherm.validation.peers import Problem, first_starts, scalar_noise
+from isotherm.validation.record import Record
 
 
 def posteriors_sghmc(

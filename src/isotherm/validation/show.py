@@ -36,7 +36,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
     for target in dict.fromkeys(row.target for row in rows):
         table.add_row(f"[bold]{target}[/bold]")
         for row in (r for r in rows if r.target == target):
-            style, figures = STYLES[row.verdict], cells(row)
+            style, figures = STYLES[row.verdict], cells(row.quantities)
             word = f"[{style}]{row.verdict}[/{style}]"
             table.add_row(f"  {label(row)}", *(figures[i] for i in shown), word)
     console.print(table)
@@ -56,19 +56,18 @@ def label(row: Row) -> str:
     return ", ".join([parts[0], *parts[2:]])
 
 
-def cells(row: Row) -> list[str]:
+def cells(quantities: Sequence[Quantity]) -> list[str]:
     """The figures of a row: worst mean, variance, temperatures overall and along the noise, xi."""
-    if not row.quantities:
-        return [""] * len(COLUMNS)
+    row = {q.name: q for q in quantities}.get
     return [
-        _worst(row["mean"]),
-        _median(row["variance"]),
-        _worst(row["variance"]),
-        _worst(row["configurational"]),
-        _worst(row["configurational along noise"]),
-        _worst(row["kinetic"]),
-        _worst(row["kinetic along noise"]),
-        _worst(row["xi"]),
+        _worst(row("mean")),
+        _median(row("variance")),
+        _worst(row("variance")),
+        _worst(row("configurational")),
+        _worst(row("configurational along noise")),
+        _worst(row("kinetic")),
+        _worst(row("kinetic along noise")),
+        _worst(row("xi")),
     ]
 
 

@@ -77,7 +77,9 @@ def validate(
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     figures: dict[str, Path] = {}
     if rows:
-        figures["table"] = plots.save(figure.draw(rows), out / "figures" / "table.png")
+        figures["table"] = plots.save(
+            figure.draw([figure.line_of(r) for r in rows]), out / "figures" / "table.png"
+        )
     if calibrations:
         figures["calibration"] = plots.save(
             calibration_figure.draw(calibrations), out / "figures" / "calibration.png"

@@ -109,7 +109,7 @@ def judge(
     else:
         quantities = measure(record, target, along, expected if finite else None, xi_theory(sampler, model))
         limit = any(np.any(np.abs(q.predicted - q.right) > TOLERANCE) for q in quantities)
-        chance = _chance(quantities, len(record.position))
+        chance = chance_of(quantities, len(record.position))
         slack = _slack(quantities, case, expected)
         allowed = {q.name: chance * q.error + slack[q.name] for q in quantities}
         verdict, reason = _verdict(quantities, allowed, chance, limit=limit)
@@ -130,7 +130,7 @@ def judge(
     return Row(case.name, case.target, case.method, settings, quantities, allowed, verdict, reason, seconds)
 
 
-def _chance(quantities: list[Quantity], chains: int) -> float:
+def chance_of(quantities: list[Quantity], chains: int) -> float:
     """Standard errors that chance explains: Student's t over chains, Bonferroni over the numbers and the table."""
     entries = sum(len(q.value) for q in quantities)
     return float(stats.t.ppf(1 - FALSE_ALARMS / len(CASES) / entries / 2, chains - 1))

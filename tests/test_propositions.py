@@ -2,7 +2,7 @@
 
 The schemes have a bias of first order in h, so quantities are extrapolated from h and h/2 at the same h C
 (see `run_extrapolated`). What remains is of second order. For a linear target with xi held at its mean,
-damping G and frequency w, the recursion of `linear_theory` gives T_conf = T (1 - h G / 2) and a mean of xi
+damping G and frequency w, the recursion of `validation.theory` gives T_conf = T (1 - h G / 2) and a mean of xi
 larger by h G^2 / 2 + h^2 (G^3 / 2 + G w^2 / 4), so extrapolation leaves relative errors below (h G)^2 / 2 +
 (h w)^2 / 8; twice that is allowed. Everything else is Monte Carlo error: Student's t over independent
 chains, a chance of 1e-4 per quantity (1e-3 per test) that a right sampler fails under another seed.

@@ -1,7 +1,7 @@
 """Real minibatches: linear regression with correlated features and known noise, whose posterior is Gaussian.
 
 The noise covariance C is that of the plan, computed from all rows: (N^2/n) Cov(g_i), times 1 - n/N without
-replacement. Theory is the linear recursion of `linear_theory` with that C and xi at the mean which the
+replacement. Theory is the linear recursion of `isotherm.validation.theory` with that C and xi at the mean which the
 thermostat enforces. The thermal mass is 50, so that what xi's own fluctuations add, of order h T / mu <
 0.002, is small: it is the `bias` allowed. Tolerances are Student's t over independent chains, 1e-4 per
 quantity and 6e-4 per test.
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import isotherm as iso
+from isotherm.validation.theory import Linear, thermostatted
 from known_noise import GaussianTarget, Result, assert_agrees, summarise
-from linear_theory import Linear, thermostatted
 
 N, n, D = 2000, 50, 5
 A, MU, PRIOR_PRECISION = 1.0, 50.0, 4.0

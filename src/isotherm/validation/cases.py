@@ -173,7 +173,7 @@ def _cases() -> list[Case]:
 
 CASES = _cases()
 
-_QUICK = {
+QUICK_SET = {
     *(Case(t, "CCAdL dense") for t in TARGETS if t != "many"),
     *(Case("gaussian", m) for m in METHODS if "SGLD" not in m),
     *(Case("regression", m, s=_usual_s(m)) for m in ("SGLD", "ModifiedSGLD dense")),
@@ -184,4 +184,4 @@ _QUICK = {
     Case("regression-ill", "CCAdL dense", s=0.2),
     Case("gaussian", "SGHMC dense", friction=0.2),
 }
-QUICK = [case for case in CASES if case in _QUICK]
+QUICK = [case for case in CASES if case in QUICK_SET]

@@ -26,7 +26,7 @@ from isotherm.validation.theory import Linear
 from isotherm.validation.verdict import TOLERANCE, chance_of
 
 CHAINS = 256
-INDEPENDENT = {True: 3_000, False: 12_000}
+INDEPENDENT = {True: 3_000.0, False: 12_000.0}
 FRICTION = 0.7
 
 PEERS: dict[str, Callable[..., Record]] = {

@@ -74,7 +74,7 @@ def predict(sampler: Sampler, model: Linear, estimate: np.ndarray | None = None)
         case SGHMC(scheme="euler"):
             return sghmc(model, h, number(sampler.friction), C_hat)
         case SGNHT(scheme="euler") | CCAdL(scheme="euler"):
-            mu = len(model.m) if sampler.thermal_mass is None else number(sampler.thermal_mass)
+            mu = number(len(model.m) if sampler.thermal_mass is None else sampler.thermal_mass)
             return thermostatted(model, h, number(sampler.friction), C_hat, mu=mu)
     return None
 

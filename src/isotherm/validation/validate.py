@@ -67,7 +67,7 @@ def validate(
         "settings": {
             "rows": len(rows),
             "chains": CHAINS,
-            "independent draws of the slowest direction": f"{INDEPENDENT[quick]:,}",
+            "independent draws of the slowest direction": f"{INDEPENDENT[quick]:,.0f}",
             "calibration replicates": [c.replicates for c in calibrations],
             "seed": seed,
             "seconds": round(time.perf_counter() - began),

@@ -150,10 +150,12 @@ def _slack(quantities: list[Quantity], case: Case, expected: Stationary | None) 
             share += min(heat / expected.xi**2, _CURVED)
     share = share if target.gaussian else max(share, _CURVED)
     slack = {q.name: share * np.abs(q.predicted - q.right) + jitter for q in quantities}
-    if not target.gaussian or expected is None:
-        # Where theory is silent the right answer stands in for it.
-        slack["mean"] = slack["mean"] + TOLERANCE
+    if not target.gaussian:
+        # Of the mean theory says nothing. On a target that is not symmetric it moves with the width.
+        width = next(q for q in quantities if q.name == "variance")
+        slack["mean"] = slack["mean"] + TOLERANCE + share * np.max(np.abs(width.predicted - width.right))
     if expected is None:
+        # Where theory is silent the right answer stands in for it.
         slack = {name: x + TOLERANCE for name, x in slack.items()}
     return slack
 

@@ -7,13 +7,14 @@ OUT ?= out
 # Tests run side by side; each worker keeps to one core's worth of threads.
 WORKERS ?= 2
 
-.PHONY: demo test check lint bench docs bugs clean
+.PHONY: demo test check lint validate bench docs bugs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/isotherm reproduce gaussian --quick --out $(OUT)/gaussian
 
 test: check
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)
+	$(BIN)/isotherm validate --quick --out $(OUT)/validation
 
 check: lint
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS)
@@ -23,6 +24,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyrefly check
 	$(BIN)/lint-imports
+
+# Every sampler on posteriors known exactly, in full: about half an hour.
+validate: $(VENV)/.dev
+	$(BIN)/isotherm validate --out $(OUT)/validation
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/driver.py --out $(OUT)/bench

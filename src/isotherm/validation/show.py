@@ -98,3 +98,15 @@ def _with_error(value: Any, error: Any) -> str:
     """0.973(12) for 0.973 with a standard error of 0.012."""
     digits = max(1, round(float(error) * 1000))
     return f"{value:.3f}({digits})"
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table for a page of documentation: a line a row, reasons and sizes with the verdict."""
+    header = ["", *(name.removesuffix(", ") for name in COLUMNS), "verdict"]
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    for target in dict.fromkeys(row.target for row in rows):
+        lines.append(f"| **{target}** " + "| " * len(COLUMNS) + "| |")
+        for row in (r for r in rows if r.target == target):
+            word = row.verdict + (f": {row.reason}{size(row)}" if row.reason else "")
+            lines.append("| " + " | ".join([label(row), *cells(row.quantities), word]) + " |")
+    return "\n".join(lines) + "\n"

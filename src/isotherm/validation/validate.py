@@ -12,7 +12,7 @@ from isotherm.progress import Progress
 from isotherm.sampling.finish import versions
 from isotherm.validation import calibration, calibration_figure, figure
 from isotherm.validation.page import write_page
-from isotherm.validation.show import show
+from isotherm.validation.show import markdown, show
 from isotherm.validation.table import CHAINS, INDEPENDENT, cases, run_table, summarise, to_json
 from isotherm.validation.verdict import Row
 
@@ -27,9 +27,9 @@ def validate(
     calibrate: bool = True,
     only: str = "",
 ) -> bool:
-    """Run, print, and write `results.json`, `figures/` and `report.html` under `out`; True if all is as it should be.
+    """Run, print and write `results.json`, `table.md`, `figures/` and `report.html` under `out`.
 
-    `only` keeps the rows whose name contains it.
+    True if everything is as it should be. `only` keeps the rows whose name contains it.
     """
     plots.require_matplotlib()
     began = time.perf_counter()
@@ -77,6 +77,7 @@ def validate(
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     figures: dict[str, Path] = {}
     if rows:
+        (out / "table.md").write_text(markdown(rows), encoding="utf-8")
         figures["table"] = plots.save(
             figure.draw([figure.line_of(r) for r in rows]), out / "figures" / "table.png"
         )

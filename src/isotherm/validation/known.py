@@ -223,6 +223,8 @@ def heavy_tailed() -> Target:
         gaussian=False,
         like=jnp.zeros(2),
         noise_draws=1,
+        # The density to the power 1 / T is a Student density again, with (nu + 1) / T - 1 degrees of freedom.
+        width=lambda ratio: (nu - 2) / np.maximum((nu + 1) / ratio - 3, 0.1),
         patience=5.0,  # far out the force fades and chains linger
     )
 

@@ -61,7 +61,10 @@ def measure(
     centred, gradient = record.position - m, target.gradient(record.position)
     x = centred @ Q
     variance = np.einsum("ij,ik,kj->j", Q, target.covariance, Q)
-    spread = None if theory is None else np.einsum("ij,ik,kj->j", Q, theory.covariance, Q) / variance
+    spread = None
+    if theory is not None:
+        # The Gaussian's ratio is a temperature, and this target's variance follows it in its own way.
+        spread = target.width(np.einsum("ij,ik,kj->j", Q, theory.covariance, Q) / variance)
     quantities = [
         _quantity("mean", x.mean(axis=1) / np.sqrt(variance), 0.0, None),
         _quantity("variance", (x**2).mean(axis=1) / variance, 1.0, spread),

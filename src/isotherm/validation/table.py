@@ -13,7 +13,7 @@ from isotherm.validation.measure import Quantity
 from isotherm.validation.verdict import RESOLUTION, TOLERANCE, Row, evaluate
 
 CHAINS = 128
-INDEPENDENT = {True: 5_000.0, False: 16_000.0}  # draws of the slowest direction, quick or full
+INDEPENDENT = {True: 5_000.0, False: 12_000.0}  # draws of the slowest direction, quick or full
 
 
 def cases(*, quick: bool) -> list[Case]:

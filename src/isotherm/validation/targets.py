@@ -27,6 +27,7 @@ class Target:
     - `gaussian`: whether U is quadratic, so that the linear recursion of a scheme is exact.
     - `noise_draws`: 1 where the noise is known not to depend on the parameters.
     - `like`: one set of parameters, for their structure.
+    - `width`: by which factor the variances grow at T times the temperature; T itself for a Gaussian.
     - `patience`: by how much longer a run has to be than the Gaussian of the same covariance would need.
     """
 
@@ -43,6 +44,7 @@ class Target:
     gaussian: bool
     like: PyTree[Array]
     noise_draws: int = _NOISE_DRAWS
+    width: Callable[[np.ndarray], np.ndarray] = lambda ratio: ratio
     patience: float = 1.0
 
     @property

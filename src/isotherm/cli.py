@@ -92,7 +92,7 @@ def validate(options: argparse.Namespace) -> int:
         return 2
     out = Path("out", "validation") if options.out is None else options.out
     out.mkdir(parents=True, exist_ok=True)
-    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console = Console() if sys.stdout.isatty() else Console(width=140)
     common = {"quick": options.quick, "seed": options.seed, "console": console, "only": only}
     if options.peers:
         from isotherm.validation.peers_page import compare

@@ -65,14 +65,17 @@ class Calibration:
 
     @property
     def holds(self) -> bool:
-        """Whether all chains ran to their end and all ranks stay inside the band."""
-        return self.stopped == 0 and bool((self.p_values > FALSE_ALARM / len(self.quantities)).all())
+        """Whether all chains ran to their end, nothing was compiled twice and all ranks stay inside the band."""
+        sound = self.stopped == 0 and self.recompilations == 0
+        return sound and bool((self.p_values > FALSE_ALARM / len(self.quantities)).all())
 
     @property
     def sentence(self) -> str:
         """What was found."""
         if self.stopped:
             return f"{self.model}: a chain stopped early in {self.stopped} of {self.replicates} replicates."
+        if self.recompilations:
+            return f"{self.model}: {self.recompilations} compilations after the first replicate, where 0 are due."
         worst = int(self.p_values.argmin())
         where = "stay inside" if self.holds else "leave"
         return (

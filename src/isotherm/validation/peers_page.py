@@ -61,7 +61,7 @@ def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = 
 
 def show(rows: Sequence[PeerRow], console: Console) -> None:
     """Print the comparison, a block a setting."""
-    wide = console.width >= 118
+    wide = console.width >= 136
     shown = [
         i for i, name in enumerate(COLUMNS) if wide or name.startswith(("variance, worst", "T kin., noise"))
     ]

@@ -26,7 +26,7 @@ STYLES = {"holds": "green", "known limit": "yellow", "unresolved": "red", "fails
 
 def show(rows: Sequence[Row], console: Console) -> None:
     """Print the table, a block a target, and the reasons below it. A narrow screen gets fewer columns."""
-    wide = console.width >= 118
+    wide = console.width >= 136
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     shown = [i for i in range(len(COLUMNS)) if wide or COLUMNS[i] in _NARROW]

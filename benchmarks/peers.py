@@ -20,6 +20,7 @@ from scipy import optimize, stats
 
 import isotherm as iso
 from isotherm.validation import peers, peers_torch
+from isotherm.validation.record import Length
 
 COPIES = 8  # every direction comes in copies, which narrow the error of its variance
 FIELDS = ("finding", "what", "value", "error", "expected")
@@ -69,9 +70,9 @@ def problem(lams, c=None, *, rows=100, batch=10):
     return peers.Problem(posterior, x.astype(np.float32), starts, rows, batch if c else rows, len(lam))
 
 
-def length(tau, seed=0):
-    """256 chains of 20 draws, tau steps apart."""
-    return {"num_chains": 256, "num_draws": 20, "thinning": tau, "burn_in": 6 * tau, "seed": seed}
+def length(tau, *, burn_in=6, draws=20):
+    """256 chains of 20 draws, tau steps apart, after six times tau."""
+    return Length(chains=256, burn_in=burn_in * tau, draws=draws, thinning=tau)
 
 
 def ratios(x, lams):
@@ -84,21 +85,24 @@ def ratios(x, lams):
 def own(p, sampler, tau):
     """isotherm on the same problem."""
     gradient = iso.FullData(p.posterior) if p.batch_size == p.num_data else None
-    run = {"batch_size": p.batch_size, "gradient": gradient, "progress": False, **length(tau)}
+    n = length(tau)
+    run = {"num_chains": n.chains, "num_draws": n.draws, "thinning": n.thinning, "burn_in": n.burn_in}
+    run |= {"batch_size": p.batch_size, "gradient": gradient, "progress": False}
     return iso.sample(p.posterior, p.data, p.starts, sampler=sampler, init_per_chain=True, **run).posterior
 
 
 def blackjax_sghmc(p, h, A, *, beta=0.0, L=10, T=1.0, tau=50, seed=0):
     """`blackjax.sghmc` with settings that the adapter keeps fixed; tau counts calls of L steps each."""
-    blackjax = peers._blackjax()
-    sampler = blackjax.sghmc(peers._blackjax_gradient(blackjax, p), L, alpha=A, beta=beta)
+    blackjax = peers.import_blackjax()
+    sampler = blackjax.sghmc(peers.blackjax_gradient(blackjax, p), L, alpha=A, beta=beta)
     step = lambda key, state, batch: sampler.step(key, state, batch, h, T)
-    return peers._scan(p, lambda x, key: sampler.init(x), step, **length(tau, seed))
+    return peers.scan(p, lambda x, key: sampler.init(x), step, length=length(tau), seed=seed)
 
 
 def posteriors_sghmc(p, h, A, *, beta=0.0, tau=50):
     """`posteriors.sgmcmc.sghmc` with any beta."""
-    return peers_torch._loop(p, "sghmc", step_size=h, friction=A, beta=beta, momenta=0.0, **length(tau))[0]
+    settings = {"step_size": h, "friction": A, "beta": beta, "momenta": 0.0}
+    return peers_torch.loop(p, "sghmc", **settings, length=length(tau), seed=0)[0]
 
 
 def sgnht(library, p, h, A, tau):
@@ -106,7 +110,7 @@ def sgnht(library, p, h, A, tau):
     if library == "isotherm":
         return own(p, iso.SGNHT(h, A), tau)
     adapter = {"blackjax": peers.blackjax_sgnht, "posteriors": peers_torch.posteriors_sgnht}[library]
-    return adapter(p, step_size=h, friction=A, **length(tau)).position
+    return adapter(p, step_size=h, friction=A, length=length(tau), seed=0).position
 
 
 def outcome(action):
@@ -124,7 +128,7 @@ def _right(library, c=20.0, h=0.02, A=2.0):
     expected = thermostatted([1.0], c, h=h, A=A, new=library == "isotherm")[0]
     yield f"{library} SGNHT, noise alike in all directions", *found, expected
     if library == "blackjax":
-        rows, gradient = p.data[:10], peers._blackjax_gradient(peers._blackjax(), p)
+        rows, gradient = p.data[:10], peers.blackjax_gradient(peers.import_blackjax(), p)
         gap = np.max(np.abs(gradient(jnp.ones(COPIES), rows) - (p.num_data / 10 * rows.sum(axis=0) - 1)))
         yield "blackjax grad_estimator, difference from prior + (N/n) sum", f"{gap:.0e}"
 
@@ -182,7 +186,7 @@ def _large_beta(library, h=0.05, A=1.0, beta=50.0):
         x = blackjax_sghmc(problem([1.0]), h, A, beta=beta, tau=1)
         yield "blackjax SGHMC, h beta = 2.5 A, share of NaN", float(np.mean(np.isnan(x)))
         return
-    torch, posteriors = peers_torch._import()
+    torch, posteriors = peers_torch.import_torch()
     log_posterior = lambda x, rows: (-0.5 * (x**2).sum(), torch.zeros(()))
     transform = posteriors.sgmcmc.sghmc.build(log_posterior, lr=h, alpha=A, beta=beta)
     once = transform.update(transform.init(torch.zeros(3)), None)[0]
@@ -200,9 +204,11 @@ def _temperature(library, T=0.25, h=0.02, A=1.0):
 
 @finding("first-momentum", "posteriors")
 def _first_momentum(library, h=0.003, A=10.0, N=1000):
-    p, run = problem([1.0], [1e-6], rows=N), length(50) | {"num_draws": 60, "burn_in": 0}
+    p, run = problem([1.0], [1e-6], rows=N), length(50, burn_in=0, draws=60)
     for what, momenta, k in (("by default", None, N), ("0", 0.0, 0)):
-        path = peers_torch.posteriors_sgnht(p, step_size=h, friction=A, momenta=momenta, **run).xi
+        path = peers_torch.posteriors_sgnht(
+            p, step_size=h, friction=A, momenta=momenta, length=run, seed=0
+        ).xi
         xi = A
         for step in range(1, 3001):  # k is the mean of p^2
             k, xi = (1 - h * xi) ** 2 * k + 2 * h * A, xi + h * (k - 1)
@@ -214,23 +220,25 @@ def _first_momentum(library, h=0.003, A=10.0, N=1000):
 @finding("init-xi", "blackjax", "posteriors")
 def _init_xi(library):
     if library == "blackjax":
-        state = peers._blackjax().sgnht(None, alpha=0.5).init(jnp.zeros(3), jax.random.key(0), init_xi=0.0)
+        state = (
+            peers.import_blackjax().sgnht(None, alpha=0.5).init(jnp.zeros(3), jax.random.key(0), init_xi=0.0)
+        )
     else:
-        torch, posteriors = peers_torch._import()
+        torch, posteriors = peers_torch.import_torch()
         state = posteriors.sgmcmc.sgnht.build(None, lr=0.1, alpha=0.5, xi=0.0).init(torch.zeros(3))
     yield f"{library} SGNHT, alpha = 0.5, xi of the state when 0.0 is asked for", float(state.xi)
 
 
 @finding("key-reuse", "blackjax")
 def _key_reuse(library):
-    step = peers._blackjax().sghmc(lambda x, rows: -x).step
+    step = peers.import_blackjax().sghmc(lambda x, rows: -x).step
     with jax.debug_key_reuse(True):
         yield "SGHMC, one step", outcome(lambda: step(jax.random.key(0), jnp.zeros(3), None, 0.1))
 
 
 @finding("docstrings", "blackjax")
 def _docstrings(library):
-    blackjax, x, key, force = peers._blackjax(), jnp.zeros(3), jax.random.key(0), lambda x, rows: -x
+    blackjax, x, key, force = peers.import_blackjax(), jnp.zeros(3), jax.random.key(0), lambda x, rows: -x
     yield "sgnht.init(key, position)", outcome(lambda: blackjax.sgnht(force).init(key, x))
     names = {"step": blackjax.sghmc(force).step, "key": key, "x": x}
     yield "position, info = step(...)", outcome(lambda: exec("a, b = step(key, x, None, 0.1)", names))

@@ -16,13 +16,14 @@ from scipy import stats
 
 import isotherm as iso
 from isotherm.validation import peers, peers_table
+from isotherm.validation.record import Length
 from monte_carlo import FALSE_ALARM
 
 SPEC = importlib.util.spec_from_file_location("peers", Path(__file__).parents[1] / "benchmarks" / "peers.py")
 findings = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(findings)
 
-TINY = {"step_size": 0.1, "friction": 1.0, "num_chains": 2, "num_draws": 3, "thinning": 10, "burn_in": 10}
+TINY = {"step_size": 0.1, "friction": 1.0, "length": Length(chains=2, burn_in=10, draws=3, thinning=10)}
 
 
 @pytest.fixture(autouse=True)
@@ -134,9 +135,7 @@ def test_blackjax_sgnht_is_right_up_to_its_first_order_bias():
     """Exact gradients; the recursion knows the bias of order h, but not the jitter of xi: order h / d more."""
     h, A = 0.02, 1.0
     p = problem(batch_size=6)
-    record = peers.blackjax_sgnht(
-        p, step_size=h, friction=A, num_chains=64, num_draws=400, thinning=50, burn_in=2000, seed=0
-    )
+    record = peers.blackjax_sgnht(p, step_size=h, friction=A, length=Length(64, 2000, 400, 50), seed=0)
     expected = findings.thermostatted([1.0], h=h, A=A)[0]
     assert abs(expected - 1) < 2 * h
     assert_chains(np.mean(record.position**2, axis=(1, 2)), expected, bias=h / 3)
@@ -148,9 +147,7 @@ def test_blackjax_sgnht_is_right_up_to_its_first_order_bias():
 def test_blackjax_sghmc_loses_a_gradient_of_each_trajectory():
     """Exact gradients at h = 0.02 and L = 10: near 10/9 and not 1."""
     p = problem(batch_size=6)
-    record = peers.blackjax_sghmc(
-        p, step_size=0.02, friction=1.0, num_chains=64, num_draws=300, thinning=500, burn_in=5000, seed=0
-    )
+    record = peers.blackjax_sghmc(p, step_size=0.02, friction=1.0, length=Length(64, 5000, 300, 500), seed=0)
     by_chain = np.mean(record.position**2, axis=(1, 2))
     expected, _ = findings.recursion(1.0, h=0.02, A=1.0, L=10)
     assert expected == pytest.approx(10 / 9, abs=0.02)

@@ -2,15 +2,15 @@
 
 A peer gets the step size h and friction A of isotherm and is set so that it discretises the same SDE,
 $d\\theta = p\\,dt$, $dp = -\\nabla U\\,dt - A p\\,dt + \\sqrt{2A}\\,dW$ (with xi for A in the friction of SGNHT),
-with the same time step. `burn_in` and `thinning` count gradients.
+with the same time step. A `Length` counts gradients.
 
 Batches are rows drawn uniformly with replacement, anew for each call of the peer's `step` or `update`; a batch
 as large as the data is all rows in order: the exact gradient.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -21,12 +21,12 @@ from jaxtyping import Array, Key, PyTree
 
 from isotherm.errors import missing_extra, must
 from isotherm.posterior import Posterior
-from isotherm.validation.record import Record
+from isotherm.validation.record import Length, Record
 
 _INTEGRATION_STEPS = 10  # of `blackjax.sghmc` in its documentation, and its default
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Problem:
     """A posterior at temperature 1, its rows, and a start for each chain (leading axis) in `starts`."""
 
@@ -43,10 +43,7 @@ def blackjax_sghmc(
     *,
     step_size: float,
     friction: float,
-    num_chains: int,
-    num_draws: int,
-    thinning: int,
-    burn_in: int,
+    length: Length,
     seed: int,
     noise_estimate: bool = False,
 ) -> Record:
@@ -59,24 +56,25 @@ def blackjax_sghmc(
       + \sqrt{\epsilon(2\alpha - \epsilon\beta)}\,R.$$
 
     The map is epsilon = h, alpha = A, and beta = tr(C)/d where `noise_estimate` asks for it (else 0, its
-    default). The peer returns the position alone. `burn_in` and `thinning` are rounded up to multiples of ten.
+    default). The peer returns the position alone. Burn-in and thinning are rounded up to multiples of ten.
     """
-    blackjax = _blackjax()
+    blackjax = import_blackjax()
     beta = scalar_noise(problem, step_size, friction) if noise_estimate else 0.0
     sampler = blackjax.sghmc(
-        _blackjax_gradient(blackjax, problem),
+        blackjax_gradient(blackjax, problem),
         num_integration_steps=_INTEGRATION_STEPS,
         alpha=friction,
         beta=beta,
     )
-    position = _scan(
+
+    def calls(gradients: int) -> int:
+        return -(-gradients // _INTEGRATION_STEPS)
+
+    position = scan(
         problem,
         lambda position, key: sampler.init(position),
         lambda key, state, batch: sampler.step(key, state, batch, step_size),
-        num_chains=num_chains,
-        num_draws=num_draws,
-        thinning=-(-thinning // _INTEGRATION_STEPS),
-        burn_in=-(-burn_in // _INTEGRATION_STEPS),
+        length=dataclasses.replace(length, burn_in=calls(length.burn_in), thinning=calls(length.thinning)),
         seed=seed,
     )
     return Record(_flat(position), None, None)
@@ -87,10 +85,7 @@ def blackjax_sgnht(
     *,
     step_size: float,
     friction: float,
-    num_chains: int,
-    num_draws: int,
-    thinning: int,
-    burn_in: int,
+    length: Length,
     seed: int,
 ) -> Record:
     r"""`blackjax.sgnht(grad_estimator, alpha)`.
@@ -102,17 +97,14 @@ def blackjax_sgnht(
     The map is epsilon = h and alpha = A; xi starts at alpha, and `beta` keeps its default of 0: the thermostat
     takes up the noise.
     """
-    blackjax = _blackjax()
-    sampler = blackjax.sgnht(_blackjax_gradient(blackjax, problem), alpha=friction)
-    state = _scan(
+    blackjax = import_blackjax()
+    sampler = blackjax.sgnht(blackjax_gradient(blackjax, problem), alpha=friction)
+    state = scan(
         problem,
         # xi starts as a Python float, alpha; the scan needs an array.
         lambda position, key: jax.tree.map(lambda x: jnp.asarray(x, float), sampler.init(position, key)),
         lambda key, state, batch: sampler.step(key, state, batch, step_size),
-        num_chains=num_chains,
-        num_draws=num_draws,
-        thinning=thinning,
-        burn_in=burn_in,
+        length=length,
         seed=seed,
     )
     return Record(_flat(state.position), _flat(state.momentum), np.asarray(state.xi, np.float64))
@@ -144,7 +136,8 @@ def first_starts(problem: Problem, num_chains: int) -> PyTree[Array]:
     return jax.tree.map(lambda x: jnp.asarray(x)[:num_chains], problem.starts)
 
 
-def _blackjax() -> Any:
+def import_blackjax() -> Any:
+    """The package, or an error that names the extra."""
     try:
         import blackjax
     except ImportError as error:
@@ -152,25 +145,23 @@ def _blackjax() -> Any:
     return blackjax
 
 
-def _blackjax_gradient(blackjax: Any, problem: Problem) -> Callable[[PyTree, PyTree], PyTree]:
+def blackjax_gradient(blackjax: Any, problem: Problem) -> Callable[[PyTree, PyTree], PyTree]:
+    """The library's own minibatch gradient of the problem."""
     posterior = problem.posterior
     return blackjax.sgmcmc.gradients.grad_estimator(
         posterior.prior_log_density, posterior.one_log_likelihood, problem.num_data
     )
 
 
-def _scan(
+def scan(
     problem: Problem,
     init: Callable[[PyTree, Key[Array, ""]], Any],
     step: Callable[[Key[Array, ""], Any, PyTree], Any],
     *,
-    num_chains: int,
-    num_draws: int,
-    thinning: int,
-    burn_in: int,
+    length: Length,
     seed: int,
 ) -> Any:
-    # States with leading axes (chain, draw), by a scan over the documented `step`.
+    """States with leading axes (chain, draw), by a scan over the documented `step`."""
     all_rows = problem.batch_size == problem.num_data
 
     def advance(carry: Any, _: None, data: PyTree) -> tuple[Any, None]:
@@ -183,17 +174,17 @@ def _scan(
         return (step(step_key, state, batch), key), None
 
     def draw(carry: Any, _: None, data: PyTree) -> tuple[Any, Any]:
-        carry, _ = jax.lax.scan(functools.partial(advance, data=data), carry, None, length=thinning)
+        carry, _ = jax.lax.scan(functools.partial(advance, data=data), carry, None, length=length.thinning)
         return carry, carry[0]
 
     def chain(start: PyTree, key: Key[Array, ""], data: PyTree) -> Any:
         key, init_key = jax.random.split(key)
         carry = (init(start, init_key), key)
-        carry, _ = jax.lax.scan(functools.partial(advance, data=data), carry, None, length=burn_in)
-        return jax.lax.scan(functools.partial(draw, data=data), carry, None, length=num_draws)[1]
+        carry, _ = jax.lax.scan(functools.partial(advance, data=data), carry, None, length=length.burn_in)
+        return jax.lax.scan(functools.partial(draw, data=data), carry, None, length=length.draws)[1]
 
-    starts = first_starts(problem, num_chains)
-    keys = jax.random.split(jax.random.key(seed), num_chains)
+    starts = first_starts(problem, length.chains)
+    keys = jax.random.split(jax.random.key(seed), length.chains)
     data = jax.tree.map(jnp.asarray, problem.data)
     return jax.jit(jax.vmap(chain, in_axes=(0, 0, None)))(starts, keys, data)
 

@@ -151,16 +151,7 @@ def _run(method: str, target: Target, setting: Setting, length: Length, seed: in
         batch_size=target.num_data if setting.exact else target.batch_size,
         dimension=target.dimension,
     )
-    return PEERS[method](
-        problem,
-        step_size=h,
-        friction=A,
-        num_chains=length.chains,
-        num_draws=length.draws,
-        thinning=length.thinning,
-        burn_in=length.burn_in,
-        seed=seed,
-    )
+    return PEERS[method](problem, step_size=h, friction=A, length=length, seed=seed)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from isotherm.errors import missing_extra
 from isotherm.validation.peers import Problem, first_starts, scalar_noise
-from isotherm.validation.record import Record
+from isotherm.validation.record import Length, Record
 
 
 def posteriors_sghmc(
@@ -22,10 +22,7 @@ def posteriors_sghmc(
     *,
     step_size: float,
     friction: float,
-    num_chains: int,
-    num_draws: int,
-    thinning: int,
-    burn_in: int,
+    length: Length,
     seed: int,
     noise_estimate: bool = False,
     momenta: float | None = 0.0,
@@ -46,16 +43,13 @@ def posteriors_sghmc(
     library's default, a draw from N(0, 1) where N(0, T) would be right: N times too much kinetic energy.
     """
     beta = scalar_noise(problem, step_size, friction) if noise_estimate else 0.0
-    position, momentum, _ = _loop(
+    position, momentum, _ = loop(
         problem,
         "sghmc",
         step_size=step_size,
         friction=friction,
         beta=beta,
-        num_chains=num_chains,
-        num_draws=num_draws,
-        thinning=thinning,
-        burn_in=burn_in,
+        length=length,
         seed=seed,
         momenta=momenta,
     )
@@ -67,10 +61,7 @@ def posteriors_sgnht(
     *,
     step_size: float,
     friction: float,
-    num_chains: int,
-    num_draws: int,
-    thinning: int,
-    burn_in: int,
+    length: Length,
     seed: int,
     momenta: float | None = 0.0,
 ) -> Record:
@@ -82,42 +73,37 @@ def posteriors_sgnht(
 
     where m is the momentum before the step. With $\xi = \sqrt N\xi_m$ it is isotherm's thermostat of mass d.
     With `momenta=None` the N-fold kinetic energy of the start drives xi up to about sqrt(N). It falls by one per
-    unit of time, so the burn-in must exceed sqrt(N)/h steps.
+    unit of time at most, so the burn-in must exceed sqrt(N)/h steps.
     """
     root = math.sqrt(problem.num_data)
-    position, momentum, xi = _loop(
+    position, momentum, xi = loop(
         problem,
         "sgnht",
         step_size=step_size,
         friction=friction,
         beta=0.0,
-        num_chains=num_chains,
-        num_draws=num_draws,
-        thinning=thinning,
-        burn_in=burn_in,
+        length=length,
         seed=seed,
         momenta=momenta,
     )
     return Record(position, root * momentum, root * xi)
 
 
-def _loop(
+def loop(
     problem: Problem,
     algorithm: str,
     *,
     step_size: float,
     friction: float,
     beta: float,
-    num_chains: int,
-    num_draws: int,
-    thinning: int,
-    burn_in: int,
+    length: Length,
     seed: int,
     momenta: float | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    torch, posteriors = _import()
+    """Positions, momenta and xi of all chains, (chain, draw, ...), by the documented `update`."""
+    torch, posteriors = import_torch()
     N, n = problem.num_data, problem.batch_size
-    starts = first_starts(problem, num_chains)
+    starts = first_starts(problem, length.chains)
     flat = np.array(jax.vmap(lambda x: ravel_pytree(x)[0])(starts))
     transform = getattr(posteriors.sgmcmc, algorithm).build(
         _log_posterior(torch, problem),
@@ -134,18 +120,19 @@ def _loop(
             lambda state, rows: transform.update(state, rows, inplace=False)[0], randomness="different"
         )
         state = torch.func.vmap(transform.init, randomness="different")(torch.from_numpy(flat))
-        every_row = torch.arange(N).expand(num_chains, N)
+        every_row = torch.arange(N).expand(length.chains, N)
         draws = []
-        for step in range(burn_in + num_draws * thinning):
-            rows = every_row if n == N else torch.randint(N, (num_chains, n))
+        for step in range(length.steps):
+            rows = every_row if n == N else torch.randint(N, (length.chains, n))
             state = update(state, rows)
-            if step >= burn_in and (step - burn_in + 1) % thinning == 0:
-                draws.append((state.params, state.momenta, getattr(state, "xi", torch.zeros(num_chains))))
+            if step >= length.burn_in and (step - length.burn_in + 1) % length.thinning == 0:
+                draws.append((state.params, state.momenta, getattr(state, "xi", torch.zeros(length.chains))))
     position, momentum, xi = (torch.stack(x, dim=1).double().numpy() for x in zip(*draws, strict=True))
     return position, momentum, xi
 
 
-def _import() -> tuple[Any, Any]:
+def import_torch() -> tuple[Any, Any]:
+    """torch and posteriors, or an error that names the extra."""
     try:
         torch = importlib.import_module("torch")
         with warnings.catch_warnings():

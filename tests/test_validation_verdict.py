@@ -95,6 +95,22 @@ def test_a_limit_must_fail_by_as_much_as_predicted():
     assert verdict.judge(case, record, expected, model, Length(64, 0, 4000, 1), 0.0).verdict == "fails"
 
 
+def test_coupling_of_heat_and_distance():
+    """No coupling where momentum and position are independent, and the covariance itself where they are not."""
+    rng, target = np.random.default_rng(4), CASE.problem
+    along = verdict.directions(target, np.diag([4.0, 3.0, 2.0, 1.0]))
+    y, p = rng.standard_normal((2, 64, 2000, 4))
+    xi = np.zeros((64, 2000))
+    apart = verdict.coupling(Record(target.mean + y, p, xi), target, along)
+    # A mean of 128,000 products of sd sqrt(8) sqrt(2) / 8 each: five standard errors.
+    assert abs(apart.overall) < 5 * 0.5 / np.sqrt(128_000)
+    together = verdict.coupling(Record(target.mean + y, y, xi), target, along)
+    # Cov(y'y, y'y) = 2 d over 2 mu d T with mu = d = 4: a quarter, and the same in each direction.
+    assert abs(together.overall - 0.25) < 0.01
+    assert abs(together.largest - 0.25) < 0.02
+    assert verdict.coupling(Record(target.mean + y, p, None), target, along).largest == 0
+
+
 def test_too_short_a_run_is_no_evidence():
     assert judged(CASE, chains=8, draws=20).verdict == "unresolved"
 

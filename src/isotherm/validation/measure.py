@@ -52,10 +52,40 @@ def directions(target: Target, C: np.ndarray) -> Directions:
     return Directions(np.linalg.eigh(target.covariance)[1][:, ::-1], vectors[:, chosen])
 
 
+@dataclasses.dataclass(frozen=True)
+class Coupling:
+    """By how much a thermostat raises configurational temperatures, overall and at most in a direction."""
+
+    overall: float = 0.0
+    largest: float = 0.0
+
+
+def coupling(record: Record, target: Target, along: Directions) -> Coupling:
+    """What xi's motion adds to the configurational temperature where the heat of a place goes with its distance.
+
+    In a stationary state E[xi d(y'y)/dt] = -E[xi' y'y] for y = M^1/2 (theta - mean), so that the virial is the
+    kinetic temperature plus Cov(p'M^-1 p, y'y) / (2 mu N_d T), and likewise along an eigenvector of the noise
+    with (u'y)^2. The covariance is not zero where the noise depends on the parameters and only its mean is
+    controlled; it is taken from the record. mu is N_d.
+    """
+    if record.xi is None or record.momentum is None:
+        return Coupling()
+    y = (record.position - target.mean) * np.sqrt(target.mass)
+    heat = np.sum(record.momentum**2, axis=2)
+    heat = (heat - heat.mean())[:, :, None] / (2 * target.dimension * target.temperature)
+    by_direction = [np.mean(heat * (y @ Q) ** 2, axis=(0, 1)) for Q in (along.axes, along.noisy)]
+    return Coupling(
+        float(np.mean(by_direction[0])), max(float(np.max(np.abs(each))) for each in by_direction)
+    )
+
+
 def measure(
     record: Record, target: Target, along: Directions, theory: Stationary | None, right_xi: float | None
 ) -> list[Quantity]:
-    """All quantities of a record. `right_xi` is what the paper's propositions say of the mean of xi."""
+    """All quantities of a record. `right_xi` is what the paper's propositions say of the mean of xi.
+
+    The predicted configurational temperature includes the thermostat's `coupling`.
+    """
     T, m, root = target.temperature, target.mean, np.sqrt(target.mass)
     Q, U = along.axes, along.noisy
     centred, gradient = record.position - m, target.gradient(record.position)
@@ -74,7 +104,12 @@ def measure(
     along_noise = np.mean((centred * root) @ U * (gradient / root @ U), axis=1) / T
     overall = np.mean(np.sum(centred * gradient, axis=2), axis=1, keepdims=True) / (T * len(m))
     quantities += [
-        _quantity("configurational", overall, 1.0, None if heat is None else np.trace(heat) / len(m)),
+        _quantity(
+            "configurational",
+            overall,
+            1.0,
+            None if heat is None else np.trace(heat) / len(m) + coupling(record, target, along).overall,
+        ),
         _quantity(
             "configurational along noise",
             along_noise,

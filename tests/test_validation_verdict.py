@@ -64,10 +64,10 @@ def test_heat_that_the_mean_hides():
     along = verdict.directions(CASE.problem, model.C).noisy
     spread = along @ np.diag([1.3, 1.1, 0.9, 0.7]) @ along.T
     rng = np.random.default_rng(2)
-    normal = rng.standard_normal((64, 400, 4))
-    position = CASE.problem.mean + normal @ np.linalg.cholesky(expected.covariance).T
-    momentum = normal @ np.linalg.cholesky(spread).T
-    record = Record(position, momentum, np.full((64, 400), expected.xi) + 1e-3 * normal[:, :, 0])
+    normal = rng.standard_normal((3, 64, 400, 4))
+    position = CASE.problem.mean + normal[0] @ np.linalg.cholesky(expected.covariance).T
+    momentum = normal[1] @ np.linalg.cholesky(spread).T
+    record = Record(position, momentum, expected.xi + 1e-3 * normal[2, :, :, 0])
     row = verdict.judge(CASE, record, expected, model, Length(64, 0, 400, 1), 0.0)
     overall = row["kinetic"]
     assert abs(overall.value[0] - 1) < 5 * overall.error[0]

@@ -72,15 +72,16 @@ class Calibration:
     @property
     def sentence(self) -> str:
         """What was found."""
+        about = f"Calibration on {self.model}"
         if self.stopped:
-            return f"{self.model}: a chain stopped early in {self.stopped} of {self.replicates} replicates."
+            return f"{about}: a chain stopped early in {self.stopped} of {self.replicates} replicates."
         if self.recompilations:
-            return f"{self.model}: {self.recompilations} compilations after the first replicate, where 0 are due."
+            return f"{about}: {self.recompilations} compilations after the first replicate, where 0 are due."
         worst = int(self.p_values.argmin())
         where = "stay inside" if self.holds else "leave"
         return (
-            f"{self.model}: the ranks of {self.replicates} replicates {where} the band that a right sampler "
-            f"leaves once in {1 / FALSE_ALARM:.0f} times; furthest out is {self.quantities[worst]}, "
+            f"{about}: the ranks of {self.replicates} replicates {where} the band that a right sampler leaves once "
+            f"in {1 / FALSE_ALARM:.0f} times; furthest out is {self.quantities[worst]}, "
             f"p = {self.p_values[worst]:.2g}."
         )
 

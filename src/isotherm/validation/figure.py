@@ -64,7 +64,10 @@ def draw(lines: Sequence[Line]) -> "Figure":
         ax.set_xscale("log")
         low, high = _limits(lines, name)
         ax.set_xlim(low, high)
-        marks = [x for x in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0) if low < x < high]
+        spaced = (
+            (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0) if high < 2.5 * low else (0.5, 0.7, 1, 1.5, 2, 3, 5)
+        )
+        marks = [x for x in spaced if low < x < high]
         ax.set_xticks(marks, [f"{x:g}" for x in marks])
         ax.set_xticks([], minor=True)
         ax.grid(axis="x", color="0.93", zorder=0)

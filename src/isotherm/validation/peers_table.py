@@ -26,7 +26,7 @@ from isotherm.validation.theory import Linear
 from isotherm.validation.verdict import TOLERANCE, chance_of
 
 CHAINS = 256
-INDEPENDENT = {True: 3_000.0, False: 12_000.0}
+INDEPENDENT = {True: 3_000.0, False: 30_000.0}
 FRICTION = 0.7
 
 PEERS: dict[str, Callable[..., Record]] = {
@@ -88,8 +88,10 @@ class PeerRow:
         errors = [self.chance * q.error for q in self.quantities if q.name != "xi"]
         if any(np.any(gap > error) for gap, error in zip(gaps, errors, strict=True)):
             return "off"
+        # Right needs evidence too: within the tolerance but for two standard errors, and an error that would show.
+        doubtful = any(np.any(gap > 2 * error / self.chance) for gap, error in zip(gaps, errors, strict=True))
         blurred = any(np.any(error > 2 * TOLERANCE) for error in errors)
-        return "not resolved" if blurred else "right"
+        return "not resolved" if doubtful or blurred else "right"
 
 
 def names(only: str = "") -> list[tuple[str, Setting]]:

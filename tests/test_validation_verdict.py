@@ -8,9 +8,9 @@ import pytest
 
 import isotherm as iso
 from isotherm.cli import main
-from isotherm.validation import cases, figure, table, verdict
+from isotherm.validation import cases, figure, measure, prediction, table, verdict
 from isotherm.validation.cases import CASES, QUICK, Case
-from isotherm.validation.record import Length, Record
+from isotherm.validation.record import Record
 from isotherm.validation.show import cells, size
 
 CASE = Case("gaussian", "CCAdL dense")
@@ -31,7 +31,7 @@ def judged(case, *, stretch=1.0, heat=1.0, xi=1.0, shift=0.0, chains=64, draws=4
         heat * normal(expected.momentum),
         None if expected.xi is None else xi * expected.xi + 0.01 * rng.standard_normal((chains, draws)),
     )
-    return verdict.judge(case, record, expected, model, Length(chains, 0, draws, 1), 0.0)
+    return verdict.judge(case, record, expected, model)
 
 
 def test_a_right_record_holds():
@@ -68,7 +68,7 @@ def test_heat_that_the_mean_hides():
     position = CASE.problem.mean + normal[0] @ np.linalg.cholesky(expected.covariance).T
     momentum = normal[1] @ np.linalg.cholesky(spread).T
     record = Record(position, momentum, expected.xi + 1e-3 * normal[2, :, :, 0])
-    row = verdict.judge(CASE, record, expected, model, Length(64, 0, 400, 1), 0.0)
+    row = verdict.judge(CASE, record, expected, model)
     overall = row["kinetic"]
     assert abs(overall.value[0] - 1) < 5 * overall.error[0]
     assert row.verdict == "fails"
@@ -92,23 +92,60 @@ def test_a_limit_must_fail_by_as_much_as_predicted():
         normal[1],
         np.full((64, 4000), expected.xi) + 1e-3 * normal[0, :, :, 0],
     )
-    assert verdict.judge(case, record, expected, model, Length(64, 0, 4000, 1), 0.0).verdict == "fails"
+    assert verdict.judge(case, record, expected, model).verdict == "fails"
 
 
 def test_coupling_of_heat_and_distance():
     """No coupling where momentum and position are independent, and the covariance itself where they are not."""
     rng, target = np.random.default_rng(4), CASE.problem
-    along = verdict.directions(target, np.diag([4.0, 3.0, 2.0, 1.0]))
     y, p = rng.standard_normal((2, 64, 2000, 4))
     xi = np.zeros((64, 2000))
-    apart = verdict.coupling(Record(target.mean + y, p, xi), target, along)
-    # A mean of 128,000 products of sd sqrt(8) sqrt(2) / 8 each: five standard errors.
-    assert abs(apart.overall) < 5 * 0.5 / np.sqrt(128_000)
-    together = verdict.coupling(Record(target.mean + y, y, xi), target, along)
-    # Cov(y'y, y'y) = 2 d over 2 mu d T with mu = d = 4: a quarter, and the same in each direction.
-    assert abs(together.overall - 0.25) < 0.01
-    assert abs(together.largest - 0.25) < 0.02
-    assert verdict.coupling(Record(target.mean + y, p, None), target, along).largest == 0
+
+    def coupling(p, xi, mu=4.0):
+        return measure.coupling(Record(target.mean + y, p, xi), target, np.eye(4), mu).mean(axis=0)
+
+    # A mean of 128,000 products of sd sqrt(8) sqrt(2) / 8 in each direction: five standard errors.
+    assert np.all(np.abs(coupling(p, xi)) < 5 * 0.5 / np.sqrt(128_000))
+    # Cov(y'y, (u'y)^2) = 2 over 2 mu T with mu = 4: a quarter.
+    assert np.all(np.abs(coupling(y, xi) - 0.25) < 0.01)
+    np.testing.assert_allclose(coupling(y, xi, mu=40.0), coupling(y, xi) / 10)
+    assert np.all(coupling(y, None) == 0)
+    still = dataclasses.replace(target, noise_varies=False)
+    assert np.all(measure.coupling(Record(target.mean + y, y, xi), still, np.eye(4), 4.0) == 0)
+
+
+def test_nan_never_passes():
+    """Not a number among the positions, the momenta or xi, early in the run."""
+    expected, model = verdict.predicted(CASE)
+    for part in ("position", "momentum", "xi"):
+        rng = np.random.default_rng(5)
+        arrays = {
+            "position": CASE.problem.mean + rng.standard_normal((8, 50, 4)),
+            "momentum": rng.standard_normal((8, 50, 4)),
+            "xi": rng.standard_normal((8, 50)),
+        }
+        arrays[part][0, 3] = np.nan
+        assert verdict.judge(CASE, Record(**arrays), expected, model).verdict == "fails"
+    q = verdict.Quantity("variance", *(np.array([x]) for x in (np.nan, 0.1, 1.0, 1.0)))
+    assert verdict._verdict([q], {"variance": np.array([0.5])}, 5.0)[0] == "fails"
+
+
+def test_a_limit_that_does_not_show_is_no_evidence():
+    """Theory predicts 8 % and allows half of it; a right value passes that, and proves nothing."""
+    q = verdict.Quantity("variance", *(np.array([x]) for x in (1.0, 0.01, 1.0, 1.08)))
+    assert verdict._verdict([q], {"variance": np.array([0.09])}, 5.0)[0] == "unresolved"
+    q = dataclasses.replace(q, value=np.array([1.06]))
+    assert verdict._verdict([q], {"variance": np.array([0.09])}, 5.0)[0] == "known limit"
+
+
+def test_a_stationary_state_that_theory_denies():
+    expected, model = verdict.predicted(CASE)
+    nothing = dataclasses.replace(expected, covariance=np.full((4, 4), np.nan))
+    rng = np.random.default_rng(6)
+    record = Record(*rng.standard_normal((2, 8, 50, 4)), rng.standard_normal((8, 50)))
+    assert "no stationary state" in verdict.judge(CASE, record, nothing, model).reason
+    dead = Record(np.full((8, 50, 4), np.nan), None, None)
+    assert verdict.judge(CASE, dead, nothing, model).verdict == "known limit"
 
 
 def test_too_short_a_run_is_no_evidence():
@@ -118,7 +155,7 @@ def test_too_short_a_run_is_no_evidence():
 def test_a_dead_chain_fails():
     record = Record(np.full((4, 3, 4), np.nan), None, None)
     expected, model = verdict.predicted(CASE)
-    row = verdict.judge(CASE, record, expected, model, Length(4, 0, 3, 1), 0.0)
+    row = verdict.judge(CASE, record, expected, model)
     assert row.verdict == "fails"
     assert json.dumps(table.to_json(row))
     assert row.name in table.summarise([row])
@@ -138,7 +175,7 @@ REASONS = {
 @pytest.mark.parametrize(("case", "reason"), REASONS.items(), ids=lambda x: getattr(x, "name", ""))
 def test_theory_knows_the_reason(case, reason):
     state, model = verdict.predicted(case)
-    assert reason in verdict.why(case, model, state)
+    assert reason in prediction.why(case, model, state)
 
 
 CONTROLLED = [c for c in CASES if c.method == "CCAdL dense" and c.plan != "reshuffled" and c.s == 0.05]
@@ -171,7 +208,7 @@ def test_a_wrong_sampler_is_seen(monkeypatch):
     right = CASE.__class__.sampler.fget
     hot = property(lambda case: dataclasses.replace(right(case), temperature=1.3))
     monkeypatch.setattr(Case, "sampler", hot)
-    row = verdict.evaluate(Case("poisson", "CCAdL dense"), independent=3000.0, chains=128, seed=1)
+    row = verdict.evaluate(Case("poisson", "CCAdL dense"), relaxations=3000.0, chains=128, seed=1)
     assert row.verdict == "fails", row.reason
 
 

@@ -144,6 +144,15 @@ SAMPLERS = (
         STEP,
     ),
     Bug(
+        "xi-per-leaf",
+        "Every leaf of the pytree is damped by its own kinetic temperature: a thermostat per leaf.",
+        ADAPTIVE,
+        "(-h * xi, p)",
+        "(jax.tree.map(lambda q: -h * (xi + jnp.mean(q * q) - T), p), p)",
+        STEP,
+        also=(("import jax.numpy as jnp\n", "import jax\nimport jax.numpy as jnp\n"),),
+    ),
+    Bug(
         "thermostat-driven-by-the-old-momentum",
         "xi is driven by the kinetic temperature before the kick instead of after it.",
         ADAPTIVE,

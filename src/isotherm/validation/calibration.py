@@ -82,7 +82,7 @@ class Calibration:
         return (
             f"{about}: the ranks of {self.replicates} replicates {where} the band that a right sampler leaves once "
             f"in {1 / FALSE_ALARM:.0f} times; furthest out is {self.quantities[worst]}, "
-            f"p = {self.p_values[worst]:.2g}."
+            f"p = {self.p_values[worst]:.2g}. {self.compilations} compilations in the first replicate, none after."
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import functools
 import itertools
 from collections.abc import Callable
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -18,6 +20,7 @@ from isotherm.data.minibatch import (
     WithReplacement,
 )
 from isotherm.gradient import FullData, Gradient, Minibatch
+from isotherm.posterior import Posterior
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
 from isotherm.validation.known import TARGETS
 from isotherm.validation.targets import Target
@@ -56,19 +59,23 @@ PLANS: dict[str, MinibatchPlan] = {
     "reshuffled": Reshuffled(),
 }
 
-GRADIENTS: dict[str, type[Gradient]] = {"minibatch": Minibatch, "full data": FullData}
+GRADIENTS: dict[str, Callable[[Posterior], Gradient]] = {"minibatch": Minibatch, "full data": FullData}
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row. `s` is the stability number that sets the step, `friction` is in units of the frequency 1."""
+    """One row. `s` is the stability number that sets the step, `friction` is in units of the frequency 1.
+
+    `thermal_mass` is mu, N_d where it is None. With a large one xi hardly moves, and theory is sharp.
+    """
 
     target: str
     method: str
     plan: str = "with replacement"
     gradient: str = "minibatch"
     s: float = 0.05
-    friction: float = 0.7
+    friction: float = 0.6
+    thermal_mass: float | None = None
 
     @property
     def name(self) -> str:
@@ -77,6 +84,7 @@ class Case:
         extras += [self.gradient] if self.gradient != "minibatch" else []
         extras += [f"s = {self.s:g}"] if self.s != _usual_s(self.method) else []
         extras += [f"A = {self.friction:g}"] if self.friction != Case.friction else []
+        extras += [f"mu = {self.thermal_mass:g}"] if self.thermal_mass is not None else []
         return ", ".join([self.method, self.target, *extras])
 
     @property
@@ -87,7 +95,12 @@ class Case:
     @property
     def minibatch(self) -> MinibatchPlan:
         """The plan, which full data do not need."""
-        return AllRows() if GRADIENTS[self.gradient].all_rows else PLANS[self.plan]
+        return AllRows() if self.estimator.all_rows else PLANS[self.plan]
+
+    @property
+    def estimator(self) -> Gradient:
+        """The gradient of the target."""
+        return GRADIENTS[self.gradient](self.problem.posterior)
 
     @property
     def sampler(self) -> Sampler:
@@ -102,8 +115,11 @@ class Case:
             friction=self.friction,
             mass=1.0 if np.all(target.mass == 1) else target.unravel(target.mass),
         )
-        sampler = METHODS[self.method](scales)
-        return dataclasses.replace(sampler, temperature=target.temperature)
+        sampler = dataclasses.replace(METHODS[self.method](scales), temperature=target.temperature)
+        if self.thermal_mass is None:
+            return sampler
+        mu = jnp.asarray(self.thermal_mass)
+        return eqx.tree_at(lambda s: s.thermal_mass, sampler, mu, is_leaf=lambda x: x is None)
 
     def linear(self, covariance: np.ndarray | None = None) -> Linear:
         """The Gaussian with the moments and the mean noise of the target, for which theory has an answer.
@@ -168,7 +184,13 @@ def _cases() -> list[Case]:
     ]
     large = [Case("regression-ill", m, s=s) for s in (0.2, 0.5) for m in controlled]
     weak = [Case("gaussian", m, friction=0.2) for m in ("SGHMC diagonal", "SGHMC dense", "CCAdL dense")]
-    return [*usual, *plans, *exact, *large, *weak]
+    stiff = [Case("gaussian-cold", m, gradient="full data", s=1.0) for m in ("SGHMC", "SGNHT")]
+    still = [
+        Case(t, m, thermal_mass=100.0)
+        for t in ("gaussian", "regression-ill")
+        for m in ("SGNHT", "CCAdL diagonal", "CCAdL dense")
+    ]
+    return [*usual, *plans, *exact, *large, *weak, *stiff, *still]
 
 
 CASES = _cases()
@@ -183,5 +205,7 @@ QUICK_SET = {
     Case("poisson", "CCAdL dense", gradient="full data"),
     Case("regression-ill", "CCAdL dense", s=0.2),
     Case("gaussian", "SGHMC dense", friction=0.2),
+    Case("gaussian-cold", "SGHMC", gradient="full data", s=1.0),
+    Case("gaussian", "SGNHT", thermal_mass=100.0),
 }
 QUICK = [case for case in CASES if case in QUICK_SET]

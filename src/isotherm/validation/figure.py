@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isotherm.plots import METHODS, Style, new_figure
+from isotherm.plots import EXACT, METHODS, Style, new_figure
 from isotherm.validation.measure import Quantity
 from isotherm.validation.show import label
 from isotherm.validation.verdict import TOLERANCE, Row
@@ -37,7 +37,7 @@ def line_of(row: Row) -> Line:
     """A row of the validation table; one that does not pass is red."""
     name = row.method.split()[0]
     controlled = name == "SGHMC" and row.method != "SGHMC"
-    style = METHODS["SGHMC, corrected" if controlled else name]
+    style = METHODS.get("SGHMC, corrected" if controlled else name, EXACT)
     if not row.passes:
         style = dataclasses.replace(style, color="#CC0000")
     return Line(row.target, label(row), row.quantities, style)

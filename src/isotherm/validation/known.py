@@ -17,7 +17,6 @@ from isotherm.validation.targets import Target
 
 def _quadratic(
     name: str,
-    about: str,
     posterior: Posterior,
     data: object,
     batch_size: int,
@@ -26,6 +25,7 @@ def _quadratic(
     *,
     mass: np.ndarray | None = None,
     noise_draws: int = 256,
+    noise_varies: bool = False,
 ) -> Target:
     """A target with U = (theta - mean)' precision (theta - mean) / 2 + constant."""
     covariance = float(posterior.temperature) * np.linalg.inv(precision)
@@ -33,7 +33,6 @@ def _quadratic(
     stiffest = np.linalg.eigvalsh(precision)[-1]
     return Target(
         name=name,
-        about=about,
         posterior=posterior,
         data=data,
         batch_size=batch_size,
@@ -45,10 +44,11 @@ def _quadratic(
         gaussian=True,
         like=jnp.zeros(len(mean)),
         noise_draws=noise_draws,
+        noise_varies=noise_varies,
     )
 
 
-def _gaussian(temperature: float, mass: np.ndarray | None, name: str, about: str) -> Target:
+def _gaussian(name: str, temperature: float, mass: np.ndarray) -> Target:
     """A correlated Gaussian prior; the force of row i is a_i + B_i theta, and all rows together make none."""
     rng, d, N = np.random.default_rng(11), 4, 200
     spectrum = np.array([1.0, 0.6, 0.35, 0.2])
@@ -70,20 +70,17 @@ def _gaussian(temperature: float, mass: np.ndarray | None, name: str, about: str
         return -0.5 * (theta - m) @ P @ (theta - m)
 
     posterior = Posterior(log_likelihood, log_prior, temperature=temperature)
-    mass = np.ones(d) if mass is None else mass
-    return _quadratic(name, about, posterior, rows, 20, precision, mean, mass=mass)
+    return _quadratic(name, posterior, rows, 20, precision, mean, mass=mass, noise_varies=True)
 
 
 def correlated_gaussian() -> Target:
     """Anisotropic noise that depends on the parameters, at temperature 1 and unit mass."""
-    about = "correlated Gaussian, anisotropic noise that grows with the parameters"
-    return _gaussian(1.0, None, "gaussian", about)
+    return _gaussian("gaussian", 1.0, np.ones(4))
 
 
 def cold_gaussian() -> Target:
     """The same at another temperature and with unequal masses, where a misplaced T or M shows."""
-    about = "the same at temperature 0.5 with unequal masses"
-    return _gaussian(0.5, np.array([2.0, 0.7, 1.2, 1.5]), "gaussian-cold", about)
+    return _gaussian("gaussian-cold", 0.5, np.array([2.0, 0.7, 1.2, 1.5]))
 
 
 def normal_gamma() -> Target:
@@ -103,7 +100,6 @@ def normal_gamma() -> Target:
 
     return Target(
         name="normal-gamma",
-        about="mean and precision of 100 numbers, the paper's section 4.1",
         posterior=gaussian(),
         data=x,
         batch_size=10,
@@ -117,7 +113,7 @@ def normal_gamma() -> Target:
     )
 
 
-def _regression(name: str, about: str, mix: Callable[[np.ndarray], np.ndarray]) -> Target:
+def _regression(name: str, mix: Callable[[np.ndarray], np.ndarray]) -> Target:
     rng, N, d, tau = np.random.default_rng(13), 1000, 6, 4.0
     x = mix(rng.standard_normal((N, d)))
     y = x @ rng.standard_normal(d) + rng.standard_normal(N)
@@ -126,7 +122,7 @@ def _regression(name: str, about: str, mix: Callable[[np.ndarray], np.ndarray]) 
         lambda w, row: -0.5 * (row["y"] - row["x"] @ w) ** 2, lambda w: -0.5 * tau * jnp.sum(w**2)
     )
     rows = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
-    return _quadratic(name, about, posterior, rows, 50, precision, np.linalg.solve(precision, x.T @ y))
+    return _quadratic(name, posterior, rows, 50, precision, np.linalg.solve(precision, x.T @ y))
 
 
 def whitened_regression() -> Target:
@@ -135,7 +131,7 @@ def whitened_regression() -> Target:
     def mix(z: np.ndarray) -> np.ndarray:
         return np.linalg.qr(z)[0] * np.sqrt(len(z))
 
-    return _regression("regression", "linear regression, whitened features", mix)
+    return _regression("regression", mix)
 
 
 def ill_conditioned_regression() -> Target:
@@ -145,7 +141,7 @@ def ill_conditioned_regression() -> Target:
         turn = np.linalg.qr(np.random.default_rng(14).standard_normal((z.shape[1],) * 2))[0]
         return (z * np.geomspace(1.0, 1 / 5, z.shape[1])) @ turn
 
-    return _regression("regression-ill", "linear regression, ill-conditioned features", mix)
+    return _regression("regression-ill", mix)
 
 
 def poisson() -> Target:
@@ -161,7 +157,6 @@ def poisson() -> Target:
     )
     return Target(
         name="poisson",
-        about="log-rates of three Poisson counts, gamma prior",
         posterior=posterior,
         data=x,
         batch_size=4,
@@ -181,7 +176,7 @@ def heavy_tailed() -> Target:
 
     The density of one is 2 / (l + r) t(x / l) for x < 0 and 2 / (l + r) t(x / r) for x > 0.
     """
-    nu, left, right = 8.0, np.array([0.8, 1.0]), np.array([1.6, 0.7])
+    nu, left, right = 10.0, np.array([0.8, 1.0]), np.array([1.6, 0.7])
     c, s = np.cos(0.5), np.sin(0.5)
     turn = np.array([[c, -s], [s, c]])
     # E|t| and E t^2 of Student's t.
@@ -211,7 +206,6 @@ def heavy_tailed() -> Target:
 
     return Target(
         name="heavy-tailed",
-        about="asymmetric Student densities, correlated noise",
         posterior=Posterior(lambda theta, row: row @ theta, log_prior),
         data=rows,
         batch_size=20,
@@ -239,10 +233,7 @@ def many_dimensions() -> Target:
     precision = np.diag(rng.uniform(0.3, 1.0, d))
     P = jnp.asarray(np.diag(precision), jnp.float32)
     posterior = Posterior(lambda theta, row: row @ theta, lambda theta: -0.5 * jnp.sum(P * theta**2))
-    about = "400 parameters with noise of their own"
-    return _quadratic(
-        "many", about, posterior, rows, 40, precision, np.zeros(d), mass=np.ones(d), noise_draws=1
-    )
+    return _quadratic("many", posterior, rows, 40, precision, np.zeros(d), mass=np.ones(d), noise_draws=1)
 
 
 TARGETS: dict[str, Callable[[], Target]] = {

@@ -52,39 +52,33 @@ def directions(target: Target, C: np.ndarray) -> Directions:
     return Directions(np.linalg.eigh(target.covariance)[1][:, ::-1], vectors[:, chosen])
 
 
-@dataclasses.dataclass(frozen=True)
-class Coupling:
-    """By how much a thermostat raises configurational temperatures, overall and at most in a direction."""
+def coupling(record: Record, target: Target, Q: np.ndarray, mu: float) -> np.ndarray:
+    """What xi's motion adds to the configurational temperature along the columns of Q, (chain, column).
 
-    overall: float = 0.0
-    largest: float = 0.0
-
-
-def coupling(record: Record, target: Target, along: Directions) -> Coupling:
-    """What xi's motion adds to the configurational temperature where the heat of a place goes with its distance.
-
-    In a stationary state E[xi d(y'y)/dt] = -E[xi' y'y] for y = M^1/2 (theta - mean), so that the virial is the
-    kinetic temperature plus Cov(p'M^-1 p, y'y) / (2 mu N_d T), and likewise along an eigenvector of the noise
-    with (u'y)^2. The covariance is not zero where the noise depends on the parameters and only its mean is
-    controlled; it is taken from the record. mu is N_d.
+    In a stationary state E[xi d(y'y)/dt] = -E[y'y d(xi)/dt] for y = M^1/2 (theta - mean), so that the virial is
+    the kinetic temperature plus Cov(p'M^-1 p, y'y) / (2 mu N_d T), and along an eigenvector of the noise the same
+    with (u'y)^2 for one direction. The covariance, taken from the record, is not zero where the noise depends on
+    the parameters and only its mean is controlled: hot places are then far ones.
     """
-    if record.xi is None or record.momentum is None:
-        return Coupling()
+    if record.xi is None or record.momentum is None or not target.noise_varies:
+        return np.zeros((len(record.position), Q.shape[1]))
     y = (record.position - target.mean) * np.sqrt(target.mass)
     heat = np.sum(record.momentum**2, axis=2)
-    heat = (heat - heat.mean())[:, :, None] / (2 * target.dimension * target.temperature)
-    by_direction = [np.mean(heat * (y @ Q) ** 2, axis=(0, 1)) for Q in (along.axes, along.noisy)]
-    return Coupling(
-        float(np.mean(by_direction[0])), max(float(np.max(np.abs(each))) for each in by_direction)
-    )
+    heat = (heat - heat.mean())[:, :, None] / (2 * mu * target.temperature)
+    return np.mean(heat * (y @ Q) ** 2, axis=1)
 
 
 def measure(
-    record: Record, target: Target, along: Directions, theory: Stationary | None, right_xi: float | None
-) -> list[Quantity]:
-    """All quantities of a record. `right_xi` is what the paper's propositions say of the mean of xi.
+    record: Record,
+    target: Target,
+    along: Directions,
+    theory: Stationary | None,
+    right_xi: float | None,
+    mu: float,
+) -> tuple[list[Quantity], float]:
+    """All quantities of a record, and the largest `coupling` in a direction.
 
-    The predicted configurational temperature includes the thermostat's `coupling`.
+    `right_xi` is what the paper's propositions say of the mean of xi; mu is the thermal mass.
     """
     T, m, root = target.temperature, target.mean, np.sqrt(target.mass)
     Q, U = along.axes, along.noisy
@@ -99,23 +93,18 @@ def measure(
         _quantity("mean", x.mean(axis=1) / np.sqrt(variance), 0.0, None),
         _quantity("variance", (x**2).mean(axis=1) / variance, 1.0, spread),
     ]
-    # (u'M^1/2 theta)(u'M^-1/2 grad U) has mean T for every u, and so has their sum over a basis.
+    # (u'M^1/2 theta)(u'M^-1/2 grad U) has mean T for every u, and so has their mean over a basis.
     heat = None if theory is None else theory.covariance @ target.precision / T
     along_noise = np.mean((centred * root) @ U * (gradient / root @ U), axis=1) / T
     overall = np.mean(np.sum(centred * gradient, axis=2), axis=1, keepdims=True) / (T * len(m))
+    by_axis, by_noise = (coupling(record, target, directions, mu) for directions in (Q, U))
+    mean_heat, heats = None, None
+    if heat is not None:
+        mean_heat = np.trace(heat) / len(m)
+        heats = np.einsum("ij,ik,kj->j", U * root[:, None], heat, U / root[:, None])
     quantities += [
-        _quantity(
-            "configurational",
-            overall,
-            1.0,
-            None if heat is None else np.trace(heat) / len(m) + coupling(record, target, along).overall,
-        ),
-        _quantity(
-            "configurational along noise",
-            along_noise,
-            1.0,
-            None if heat is None else np.einsum("ij,ik,kj->j", U * root[:, None], heat, U / root[:, None]),
-        ),
+        _quantity("configurational", overall, 1.0, mean_heat, by_axis.mean(axis=1, keepdims=True)),
+        _quantity("configurational along noise", along_noise, 1.0, heats, by_noise),
     ]
     if record.momentum is not None:
         p = record.momentum
@@ -138,15 +127,24 @@ def measure(
         xi = record.xi.mean(axis=1, keepdims=True) / right_xi
         mean = None if theory is None or theory.xi is None else theory.xi / right_xi
         quantities.append(_quantity("xi", xi, 1.0, mean))
-    return quantities
+    moved = max(float(np.max(np.abs(each.mean(axis=0)))) for each in (by_axis, by_noise))
+    return quantities, moved
 
 
 def _quantity(
-    name: str, per_chain: np.ndarray, right: float, predicted: np.ndarray | float | None
+    name: str,
+    per_chain: np.ndarray,
+    right: float,
+    predicted: np.ndarray | float | None,
+    shift: np.ndarray | None = None,
 ) -> Quantity:
-    """Chains are independent: the error of their mean is their spread over the root of their number."""
+    """Chains are independent: the error of their mean is their spread over the root of their number.
+
+    `shift` is a part of the prediction that comes from the chains themselves; the error is that of the difference.
+    """
     value = per_chain.mean(axis=0)
-    error = per_chain.std(axis=0, ddof=1) / np.sqrt(len(per_chain))
     exact = np.full_like(value, right)
-    guess = exact if predicted is None else np.broadcast_to(predicted, value.shape).astype(np.float64)
+    own = np.zeros_like(per_chain) if shift is None or predicted is None else shift
+    guess = exact if predicted is None else np.broadcast_to(predicted, value.shape) + own.mean(axis=0)
+    error = (per_chain - own).std(axis=0, ddof=1) / np.sqrt(len(per_chain))
     return Quantity(name, value, error, exact, guess)

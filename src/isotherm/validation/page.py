@@ -7,12 +7,11 @@ from typing import Any
 from isotherm import report
 from isotherm.validation.calibration import Calibration
 from isotherm.validation.known import TARGETS
-from isotherm.validation.show import COLUMNS, cells, label, size
+from isotherm.validation.show import HEADER, cells, label, size
 from isotherm.validation.table import summarise
 from isotherm.validation.verdict import FALSE_ALARMS, RESOLUTION, TOLERANCE, Row
 
 _KINDS = {"holds": "good", "known limit": "fair", "unresolved": "bad", "fails": "bad"}
-_HEADER = ("method", *(name.removesuffix(", ") for name in COLUMNS), "verdict")
 
 
 def write_page(
@@ -27,7 +26,7 @@ def write_page(
     if rows:
         sections += [
             report.Section("What is measured", [report.paragraph(text) for text in _METHOD]),
-            report.Section("The picture", [report.figure(figures["table"], alt=_ALT, caption=_CAPTION)]),
+            report.Section("The picture", _picture(figures)),
             *(_section(name, rows) for name in dict.fromkeys(r.target for r in rows)),
         ]
     if calibrations:
@@ -40,10 +39,16 @@ def write_page(
     return report.page("isotherm: validation", lead, sections)
 
 
+def _picture(figures: dict[str, Path]) -> list[report.Html]:
+    """Absent where no row got as far as a number."""
+    path = figures.get("table")
+    return [] if path is None else [report.figure(path, alt=_ALT, caption=_CAPTION)]
+
+
 def _section(target: str, rows: Sequence[Row]) -> report.Section:
     own = [r for r in rows if r.target == target]
     body = [[label(r), *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in own]
-    parts = [report.table(_HEADER, body)]
+    parts = [report.table(HEADER, body)]
     reasons = [f"{label(r)}: {r.reason}{size(r)}" for r in own if r.reason]
     if reasons:
         parts.append(report.bullets(reasons))
@@ -58,10 +63,10 @@ _METHOD = (
     "the leading and the quietest eigenvectors of the gradient noise: a thermostat holds the mean temperature of "
     "all directions at 1 whatever the samples are, and it is there that a wrong sampler shows.",
     "Theory says what each scheme makes at its finite step: the stationary moments of its linear recursion, with the "
-    f"noise's own covariance. A row holds where that is within {TOLERANCE:.0%} of the right answer and the "
-    "measurement agrees with it. Where theory predicts more, the row is a known limit, and must show an error of "
-    "that size. Half of a predicted error is granted on targets that are not Gaussian; under a thermostat a share "
-    "of the order of xi's relative variance. A row that could not have seen an error of "
+    "noise's own covariance, and the measurement has to agree with it. A row holds where the prediction is within "
+    f"{TOLERANCE:.0%} of right. Where theory predicts more, the error must show, beyond chance and with its sign: "
+    "the row is a known limit. Half of a predicted error is granted on targets that are not Gaussian; under a "
+    "thermostat a share of the order of xi's relative variance. A row that could not have seen an error of "
     f"{RESOLUTION:.0%} does not pass. Were every sampler as predicted, some row of the full table would fail by "
     f"chance in {FALSE_ALARMS:.1%} of seeds.",
 )

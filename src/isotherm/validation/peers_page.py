@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from isotherm import plots, report
 from isotherm.plots import METHODS
 from isotherm.progress import Progress
 from isotherm.sampling.finish import versions
 from isotherm.validation import figure
-from isotherm.validation.peers_table import CHAINS, FRICTION, INDEPENDENT, PeerRow, names, run_peers, to_json
-from isotherm.validation.show import COLUMNS, cells
+from isotherm.validation.peers_table import CHAINS, FRICTION, RELAXATIONS, PeerRow, names, run_peers, to_json
+from isotherm.validation.show import HEADER, cells, print_table
 from isotherm.validation.verdict import TOLERANCE
 
 _STYLES = {"right": "green", "off": "red", "not finite": "red", "not resolved": "yellow", "absent": "dim"}
@@ -40,16 +39,20 @@ def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = 
         "settings": {
             "chains": CHAINS,
             "friction": FRICTION,
-            "independent draws of the slowest direction": INDEPENDENT[quick],
+            "relaxation times": RELAXATIONS[quick],
             "seed": seed,
         },
         "rows": [to_json(row) for row in rows],
         "versions": found,
     }
     (out / "peers.json").write_text(json.dumps(results, indent=1) + "\n")
-    path = plots.save(figure.draw([_line(row) for row in rows]), out / "figures" / "peers.png")
+    lines = [_line(row) for row in rows if row.quantities]
+    pictures = []
+    if lines:
+        path = plots.save(figure.draw(lines), out / "figures" / "peers.png")
+        pictures.append(report.figure(path, alt=_ALT, caption=_CAPTION))
     sections = [
-        report.Section("The picture", [report.figure(path, alt=_ALT, caption=_CAPTION)]),
+        report.Section("The picture", pictures),
         *(_section(setting, rows) for setting in dict.fromkeys(r.setting for r in rows)),
         report.Section("Settings", [report.definitions(results["settings"])]),
         report.Section("Versions", [report.definitions(found)]),
@@ -61,22 +64,7 @@ def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = 
 
 def show(rows: Sequence[PeerRow], console: Console) -> None:
     """Print the comparison, a block a setting."""
-    wide = console.width >= 136
-    shown = [
-        i for i, name in enumerate(COLUMNS) if wide or name.startswith(("variance, worst", "T kin., noise"))
-    ]
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for i in shown:
-        table.add_column(COLUMNS[i].replace(", ", "\n"), justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for setting in dict.fromkeys(row.setting for row in rows):
-        table.add_row(f"[bold]{setting}[/bold]")
-        for row in (r for r in rows if r.setting == setting):
-            figures, style = cells(row.quantities), _STYLES[row.verdict]
-            word = f"[{style}]{row.verdict}[/{style}]"
-            table.add_row(f"  {row.method}", *(figures[i] for i in shown), word)
-    console.print(table)
+    print_table([(r.setting, r.method, r.quantities, r.verdict, _STYLES[r.verdict]) for r in rows], console)
     for absent in dict.fromkeys(row.absent for row in rows if row.absent):
         console.print(absent, highlight=False)
 
@@ -89,10 +77,9 @@ def _line(row: PeerRow) -> figure.Line:
 
 
 def _section(setting: str, rows: Sequence[PeerRow]) -> report.Section:
-    header = ("sampler", *(name.removesuffix(", ") for name in COLUMNS), "verdict")
     own = [r for r in rows if r.setting == setting]
     body = [[r.method, *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in own]
-    return report.Section(setting, [report.table(header, body)])
+    return report.Section(setting, [report.table(HEADER, body)])
 
 
 def _version(name: str) -> str:

@@ -7,6 +7,7 @@ peers has a mass or another temperature here, and so neither have the targets.
 import dataclasses
 import functools
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from isotherm.validation.theory import Linear
 from isotherm.validation.verdict import TOLERANCE, chance_of
 
 CHAINS = 256
-INDEPENDENT = {True: 3_000.0, False: 30_000.0}
+RELAXATIONS = {True: 3_000.0, False: 30_000.0}
 FRICTION = 0.7
 
 PEERS: dict[str, Callable[..., Record]] = {
@@ -74,9 +75,6 @@ class PeerRow:
     seconds: float
     absent: str = ""
 
-    def __getitem__(self, name: str) -> Quantity | None:
-        return next((q for q in self.quantities if q.name == name), None)
-
     @property
     def verdict(self) -> str:
         """Right, off by more than the tolerance for certain, or not resolved."""
@@ -110,8 +108,10 @@ def run_peers(
 ) -> list[PeerRow]:
     """Run and measure; a library that is not installed is named as absent."""
     rows = []
-    for i, (method, setting) in enumerate(chosen):
-        rows.append(_row(method, setting, quick=quick, seed=1000 * seed + i))
+    for method, setting in chosen:
+        # The seed is the row's own, so that a row gives the same figures alone and in any company.
+        own = zlib.crc32(f"{seed} {method}, {setting.name}".encode())
+        rows.append(_row(method, setting, quick=quick, seed=own))
         done(rows[-1])
     return rows
 
@@ -122,20 +122,21 @@ def _row(method: str, setting: Setting, *, quick: bool, seed: int) -> PeerRow:
     plan = AllRows() if setting.exact else WithReplacement()
     model = Linear(target.precision, target.mass, noise(target, plan))
     relaxation = theory.sghmc(model, h, A, 0 * model.C).relaxation
-    independent = INDEPENDENT[quick] * target.patience
-    length = length_for(relaxation, independent=independent, chains=CHAINS, dimension=target.dimension)
+    relaxations = RELAXATIONS[quick] * target.patience
+    length = length_for(relaxation, relaxations=relaxations, chains=CHAINS, dimension=target.dimension)
     try:
         record = _run(method, target, setting, length, seed)
     except ImportError as error:
         return PeerRow(method, setting.name, [], 0.0, 0.0, absent=str(error))
     quantities: list[Quantity] = []
+    chance = 0.0
     if record.finite:
         along = directions(target, noise(target, WithReplacement()))
         shift = h * float(np.trace(model.C)) / (2 * target.dimension)
         # Under SGNHT Proposition 1 gives the mean of xi; under CCAdL Proposition 2.
         right_xi = A + (0.0 if "CCAdL" in method else shift)
-        quantities = measure(record, target, along, None, right_xi)
-    chance = chance_of(quantities, len(record.position))
+        quantities, _ = measure(record, target, along, None, right_xi, target.dimension)
+        chance = chance_of(quantities, len(record.position))
     return PeerRow(method, setting.name, quantities, chance, time.perf_counter() - began)
 
 

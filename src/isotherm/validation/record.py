@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ from isotherm.records import State
 from isotherm.samplers.base import Sampler
 from isotherm.validation.targets import Target
 
+_PIECES = 8  # of a run, between which it can be stopped
 _ARRANGE = 2**32 - 5  # a fold of the run's key apart from those of its chains
 
 
@@ -49,7 +51,8 @@ class Record:
     @property
     def finite(self) -> bool:
         """Whether every chain went on to the end."""
-        return bool(np.all(np.isfinite(self.position[:, -1])))
+        parts = (self.position, self.momentum, self.xi)
+        return all(bool(np.all(np.isfinite(x))) for x in parts if x is not None)
 
 
 def run(
@@ -60,8 +63,12 @@ def run(
     gradient: Gradient,
     length: Length,
     seed: int,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Record:
-    """Run chains from exact draws of the target, so that only the sampler can move them away."""
+    """Run chains from exact draws of the target, so that only the sampler can move them away.
+
+    `stopped` is asked now and then whether to give up, which raises InterruptedError.
+    """
     batch_size = target.num_data if gradient.all_rows else target.batch_size
     kernel = Kernel(sampler, gradient, target.num_data, batch_size, minibatch)
     key = jax.random.key(seed)
@@ -70,7 +77,7 @@ def run(
     rows = jax.tree.map(jnp.asarray, target.data)
 
     every = minibatch.rearrange_every
-    chunk = length.draws if every is None else max(1, every // length.thinning)
+    chunk = math.ceil(length.draws / _PIECES) if every is None else max(1, every // length.thinning)
     arrangement = jax.random.fold_in(key, _ARRANGE)
     pieces, done = [], 0
     states = _start(kernel, starts, keys)
@@ -78,6 +85,8 @@ def run(
     states, _ = _advance(kernel, data, states, keys, jnp.asarray(length.burn_in), 1)
     states = jax.vmap(sampler.settle)(states)
     while done < length.draws:
+        if stopped():
+            raise InterruptedError("stopped before the end of a run")
         data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, done))
         states, kept = _advance(kernel, data, states, keys, jnp.asarray(length.thinning), chunk)
         pieces.append(jax.tree.map(np.asarray, kept))
@@ -118,9 +127,9 @@ def _advance(
     return jax.lax.scan(kept, states, None, length=draws)
 
 
-def length_for(relaxation: float, *, independent: float, chains: int, dimension: int) -> Length:
-    """A run worth `independent` draws in all of its slowest direction, which forgets in `relaxation` steps."""
+def length_for(relaxation: float, *, relaxations: float, chains: int, dimension: int) -> Length:
+    """A run of so many `relaxations` over all chains; its slowest direction forgets in `relaxation` steps."""
     per_relaxation = 8 if dimension <= 50 else 2
     thinning = max(1, round(relaxation / per_relaxation))
-    draws = math.ceil(independent / chains * relaxation / thinning)
+    draws = math.ceil(relaxations / chains * relaxation / thinning)
     return Length(chains, math.ceil(8 * relaxation) + 200, draws, thinning)

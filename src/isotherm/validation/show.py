@@ -18,28 +18,16 @@ COLUMNS = (
     "T conf., noise",
     "T kin., all",
     "T kin., noise",
-    "xi, ",
+    "xi",
 )
+HEADER = ("", *COLUMNS, "verdict")
 _NARROW = ("variance, worst", "T conf., noise", "T kin., noise")
 STYLES = {"holds": "green", "known limit": "yellow", "unresolved": "red", "fails": "bold red"}
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """Print the table, a block a target, and the reasons below it. A narrow screen gets fewer columns."""
-    wide = console.width >= 136
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    shown = [i for i in range(len(COLUMNS)) if wide or COLUMNS[i] in _NARROW]
-    for i in shown:
-        table.add_column(COLUMNS[i].replace(", ", "\n"), justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for target in dict.fromkeys(row.target for row in rows):
-        table.add_row(f"[bold]{target}[/bold]")
-        for row in (r for r in rows if r.target == target):
-            style, figures = STYLES[row.verdict], cells(row.quantities)
-            word = f"[{style}]{row.verdict}[/{style}]"
-            table.add_row(f"  {label(row)}", *(figures[i] for i in shown), word)
-    console.print(table)
+    """Print the table, a block a target, and the reasons below it."""
+    print_table([(r.target, label(r), r.quantities, r.verdict, STYLES[r.verdict]) for r in rows], console)
     note = "ratios to the right value, means in sd; in brackets the standard error of the last digits"
     console.print(f"[dim]{note}[/dim]", highlight=False)
     console.print()
@@ -48,6 +36,22 @@ def show(rows: Sequence[Row], console: Console) -> None:
             style = STYLES[row.verdict]
             console.print(f"[{style}]{row.name}[/{style}]: {row.reason}{size(row)}", highlight=False)
     console.print()
+
+
+def print_table(lines: Sequence[tuple[str, str, Sequence[Quantity], str, str]], console: Console) -> None:
+    """Print lines of (group, label, quantities, verdict, style). A narrow screen gets fewer columns."""
+    shown = [i for i, name in enumerate(COLUMNS) if console.width >= 136 or name in _NARROW]
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for i in shown:
+        table.add_column(COLUMNS[i].replace(", ", "\n"), justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for group in dict.fromkeys(line[0] for line in lines):
+        table.add_row(f"[bold]{group}[/bold]")
+        for _, name, quantities, verdict, style in (line for line in lines if line[0] == group):
+            figures = cells(quantities)
+            table.add_row(f"  {name}", *(figures[i] for i in shown), f"[{style}]{verdict}[/{style}]")
+    console.print(table)
 
 
 def label(row: Row) -> str:
@@ -86,8 +90,7 @@ def size(row: Row) -> str:
 def _median(q: Quantity | None) -> str:
     if q is None:
         return ""
-    middle = np.argsort(q.value)[len(q.value) // 2]
-    return _with_error(q.value[middle], q.error[middle])
+    return _with_error(np.median(q.value), np.median(q.error))
 
 
 def _worst(q: Quantity | None) -> str:
@@ -102,8 +105,7 @@ def _with_error(value: Any, error: Any) -> str:
 
 def markdown(rows: Sequence[Row]) -> str:
     """The table for a page of documentation: a line a row, reasons and sizes with the verdict."""
-    header = ["", *(name.removesuffix(", ") for name in COLUMNS), "verdict"]
-    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    lines = ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
     for target in dict.fromkeys(row.target for row in rows):
         lines.append(f"| **{target}** " + "| " * len(COLUMNS) + "| |")
         for row in (r for r in rows if r.target == target):

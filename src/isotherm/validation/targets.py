@@ -26,13 +26,13 @@ class Target:
     - `mass`: diagonal M, in which the stiffest direction has frequency about 1.
     - `gaussian`: whether U is quadratic, so that the linear recursion of a scheme is exact.
     - `noise_draws`: 1 where the noise is known not to depend on the parameters.
+    - `noise_varies`: whether it does so by its own size within the posterior.
     - `like`: one set of parameters, for their structure.
     - `width`: by which factor the variances grow at T times the temperature; T itself for a Gaussian.
     - `patience`: by how much longer a run has to be than the Gaussian of the same covariance would need.
     """
 
     name: str
-    about: str
     posterior: Posterior
     data: PyTree[np.ndarray]
     batch_size: int
@@ -44,6 +44,7 @@ class Target:
     gaussian: bool
     like: PyTree[Array]
     noise_draws: int = _NOISE_DRAWS
+    noise_varies: bool = False
     width: Callable[[np.ndarray], np.ndarray] = lambda ratio: ratio
     patience: float = 1.0
 

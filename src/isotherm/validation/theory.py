@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from isotherm.covariance import Covariance, Diagonal
+from isotherm.covariance import Covariance, Dense, Diagonal
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
 
 
@@ -58,13 +58,14 @@ class Stationary:
         return bool(np.all(np.isfinite(self.covariance)))
 
 
-def predict(sampler: Sampler, model: Linear, estimate: np.ndarray | None = None) -> Stationary | None:
+def predict(sampler: Sampler, model: Linear) -> Stationary | None:
     """The stationary moments of `sampler`, whose hyper-parameters are numbers; `None` where none are derived.
 
-    `estimate` is the covariance that the sampler's own estimate tends to, C where it is not given; of that the
-    sampler sees what its kind of covariance keeps.
+    The sampler's own estimate tends to C, of which it sees what its kind of covariance keeps.
     """
-    C_hat = _kept(getattr(sampler, "covariance", None), model.C if estimate is None else estimate)
+    C_hat = _kept(getattr(sampler, "covariance", None), model.C)
+    if C_hat is None:
+        return None
     h = number(sampler.step_size)
     match sampler:
         case SGLD():
@@ -84,10 +85,15 @@ def number(hyper: Any) -> float:
     return float(hyper)
 
 
-def _kept(covariance: Covariance | None, C: np.ndarray) -> np.ndarray:
-    if covariance is None:
-        return np.zeros_like(C)
-    return np.diag(np.diag(C)) if isinstance(covariance, Diagonal) else C
+def _kept(covariance: Covariance | None, C: np.ndarray) -> np.ndarray | None:
+    match covariance:
+        case None:
+            return np.zeros_like(C)
+        case Diagonal():
+            return np.diag(np.diag(C))
+        case Dense():
+            return C
+    return None
 
 
 def sgld(model: Linear, h: float, C_hat: np.ndarray, *, first_order: bool = False) -> Stationary:

@@ -13,7 +13,7 @@ from isotherm.sampling.finish import versions
 from isotherm.validation import calibration, calibration_figure, figure
 from isotherm.validation.page import write_page
 from isotherm.validation.show import markdown, show
-from isotherm.validation.table import CHAINS, INDEPENDENT, cases, run_table, summarise, to_json
+from isotherm.validation.table import CHAINS, RELAXATIONS, cases, run_table, summarise, to_json
 from isotherm.validation.verdict import Row
 
 
@@ -23,7 +23,6 @@ def validate(
     quick: bool,
     seed: int,
     console: Console,
-    table: bool = True,
     calibrate: bool = True,
     only: str = "",
 ) -> bool:
@@ -33,7 +32,7 @@ def validate(
     """
     plots.require_matplotlib()
     began = time.perf_counter()
-    chosen = [c for c in cases(quick=quick) if only in c.name] if table else []
+    chosen = [c for c in cases(quick=quick) if only in c.name]
     rows: list[Row] = []
     if chosen:
         with Progress("table", len(chosen), console) as bar:
@@ -67,7 +66,7 @@ def validate(
         "settings": {
             "rows": len(rows),
             "chains": CHAINS,
-            "independent draws of the slowest direction": f"{INDEPENDENT[quick]:,.0f}",
+            "relaxation times of the slowest direction": f"{RELAXATIONS[quick]:,.0f}",
             "calibration replicates": [c.replicates for c in calibrations],
             "seed": seed,
             "seconds": round(time.perf_counter() - began),
@@ -76,7 +75,7 @@ def validate(
     }
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     figures: dict[str, Path] = {}
-    if rows:
+    if any(row.quantities for row in rows):
         (out / "table.md").write_text(markdown(rows), encoding="utf-8")
         figures["table"] = plots.save(
             figure.draw([figure.line_of(r) for r in rows]), out / "figures" / "table.png"

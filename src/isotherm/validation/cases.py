@@ -74,7 +74,7 @@ class Case:
     plan: str = "with replacement"
     gradient: str = "minibatch"
     s: float = 0.05
-    friction: float = 0.6
+    friction: float = 0.65
     thermal_mass: float | None = None
 
     @property

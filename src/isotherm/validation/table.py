@@ -14,7 +14,7 @@ from isotherm.validation.measure import Quantity
 from isotherm.validation.verdict import TOLERANCE, Row, evaluate
 
 CHAINS = 128
-RELAXATIONS = {True: 6_500.0, False: 18_000.0}  # of the slowest direction, over all chains; quick or full
+RELAXATIONS = {True: 6_500.0, False: 12_000.0}  # of the slowest direction, over all chains; quick or full
 
 
 def cases(*, quick: bool) -> list[Case]:
@@ -43,7 +43,7 @@ def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[
     for case in {case.target: case for case in chosen}.values():
         _ = case.problem  # built once, before the workers ask for it
     results: dict[Case, Row] = {}
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as workers:
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 16)) as workers:
         waiting = {workers.submit(one, case): case for case in chosen}
         try:
             for future in as_completed(waiting):

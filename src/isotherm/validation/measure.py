@@ -104,7 +104,7 @@ def measure(
         heats = np.einsum("ij,ik,kj->j", U * root[:, None], heat, U / root[:, None])
     quantities += [
         _quantity("configurational", overall, 1.0, mean_heat, by_axis.mean(axis=1, keepdims=True)),
-        _quantity("configurational along noise", along_noise, 1.0, heats, by_noise),
+        _quantity("configurational along noise", along_noise, 1.0, heats),
     ]
     if record.momentum is not None:
         p = record.momentum

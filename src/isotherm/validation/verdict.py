@@ -131,8 +131,8 @@ def _slack(
 
     Under a thermostat xi fluctuates, with variance T / mu. That moves moments by terms of order h T / mu, and
     softens departures by a share of the order of its relative variance T / (mu xi^2). `moved` is what xi's motion
-    does where the noise depends on the parameters: known for the configurational temperature, and granted to the
-    variances and kinetic temperatures that it goes with.
+    does where the noise depends on the parameters: known for the overall configurational temperature, and in a
+    direction only as the difference of two temperatures, so that its size is granted to all that has a direction.
     """
     target, share = case.problem, _LINEAR
     heat = target.temperature / mu
@@ -141,7 +141,7 @@ def _slack(
     share = share if target.gaussian else max(share, _CURVED)
     jitter = number(case.sampler.step_size) * heat
     slack = {q.name: share * np.abs(q.predicted - q.right) + jitter for q in quantities}
-    for name in ("variance", "kinetic along noise"):
+    for name in ("variance", "configurational along noise", "kinetic along noise"):
         if name in slack:
             slack[name] = slack[name] + moved
     if not target.gaussian:

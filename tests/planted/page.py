@@ -21,7 +21,8 @@ cd tests && ../.venv/bin/python -m planted thermal-mass-ignored
 
 It rewrites this page and ends with an error if a mistake goes unnoticed. The mistakes are in `tests/planted/`; a
 test checks that each still fits the code. The test named is the first that failed; those where a mistake should show
-are run first, and all the others after them. A key that is used twice is seen by JAX's own check, which the tests turn on.
+are run first, and all the others after them. A key that is used twice is seen by JAX's own check, which the tests
+turn on.
 
 {tables}
 """

@@ -12,6 +12,8 @@ from isotherm.validation import theory
 from isotherm.validation.cases import Case
 from isotherm.validation.theory import Linear, Stationary, number
 
+_NOT_WHITE = "reshuffled epochs: noise is not white"
+
 
 def predicted(case: Case) -> tuple[Stationary | None, Linear]:
     """Theory's answer for a case and the linear model it is for.
@@ -58,13 +60,15 @@ def why(case: Case, model: Linear, state: Stationary) -> str:
     sampler, white = case.sampler, dataclasses.replace(model, epoch=0, carry=0.0)
     before, left = _worst(sampler, state, model), {}
     if model.epoch:
-        left["reshuffled epochs: noise is not white"] = _worst(sampler, theory.predict(sampler, white), white)
+        left[_NOT_WHITE] = _worst(sampler, theory.predict(sampler, white), white)
     full = _controlled(sampler)
     if full is not None:
         left[_uncontrolled(sampler)] = _worst(full, theory.predict(full, model), model)
     cause = min(left, key=left.__getitem__, default="")
     if cause and left[cause] < 0.75 * before:
         return cause
+    if model.epoch:  # what the noise does there is not what any control assumes
+        return _NOT_WHITE
     return f"Euler at s = {case.s:g}: first-order error of the scheme"
 
 

@@ -58,7 +58,7 @@ def add_validate(commands: Subparsers) -> None:
         "as much as theory says it must; 1: some row does not; 2: it could not be run. With --peers it is always 0.",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a quarter of the rows, shorter: about two minutes"
+        "--quick", action="store_true", help="a fifth of the rows, shorter: about two minutes"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/validation)")
     parser.add_argument("--seed", type=_seed, default=0, help="of the chains (default: 0)")

@@ -22,6 +22,8 @@ from isotherm.gradient import Minibatch as Minibatch
 from isotherm.covariance import Covariance as Covariance
 from isotherm.covariance import Dense as Dense
 from isotherm.covariance import Diagonal as Diagonal
+from isotherm.covariance import DiagonalLowRank as DiagonalLowRank
+from isotherm.covariance import MatrixFree as MatrixFree
 from isotherm.covariance import Operator as Operator
 
 # Samplers

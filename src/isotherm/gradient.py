@@ -1,11 +1,15 @@
-"""From a batch to a noisy force and its noise: the only place where N/n, N^2/n and the sign are applied."""
+"""From a batch to a noisy force and its noise: the only place where N/n, N^2/n and the sign are applied.
+
+The noise comes without a gradient per row. Two halves of a batch give the force as their sum and a contrast as
+their difference, for the price of the force alone; see `docs/mathematics.md`.
+"""
 
 import abc
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.posterior import Posterior
@@ -31,7 +35,8 @@ class Minibatch(Gradient):
       \mathrm{Cov}\,\tilde F = C \approx \frac{N^2}{n}\,f\,V,$$
 
     with $g_i$ the gradient of the log-likelihood of row i, V their Bessel-corrected covariance in the batch
-    and f the plan's finite-population factor. The prior is in the force and not in V.
+    and f the plan's finite-population factor. The prior is in the force and not in V. One contrast is that of the
+    two halves, several are sums with random signs, and each has $E[zz^T] = (N^2/n) f V$.
     """
 
     posterior: Posterior | None = None  # `iso.sample` fills in its own
@@ -41,11 +46,19 @@ class Minibatch(Gradient):
     def __call__(
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
-        del key
-        scale = batch.num_data / batch.size
-        if needs is Needs.NOTHING:
-            return GradientEstimate(contrasts=None, **_force(_bound(self), position, batch, scale))
-        return _exact(_bound(self), position, batch, scale)
+        posterior = _bound(self)
+        if needs.contrasts == "exact":
+            estimate = _exact(posterior, position, batch)
+        elif needs.contrasts == 1:
+            estimate = _halves(posterior, position, batch)
+        elif needs.contrasts:
+            estimate = _signs(posterior, position, batch, needs.contrasts, key)
+        else:
+            estimate = _force(posterior, position, batch, batch.num_data / batch.size)
+        if not needs.operator:
+            return estimate
+        operator = BatchNoise(posterior, position, batch, halved=needs.contrasts == 1)
+        return eqx.tree_at(lambda x: x.operator, estimate, operator, is_leaf=lambda x: x is None)
 
 
 class FullData(Gradient):
@@ -59,10 +72,41 @@ class FullData(Gradient):
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
         del key
-        contrasts = None
-        if needs is not Needs.NOTHING:
-            contrasts = jax.tree.map(lambda x: jnp.zeros((1, *x.shape), x.dtype), position)
-        return GradientEstimate(contrasts=contrasts, **_force(_bound(self), position, batch, 1.0))
+        estimate = _force(_bound(self), position, batch, 1.0)
+        rows = 1 if needs.contrasts == "exact" else needs.contrasts
+        contrasts = jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), position) if rows else None
+        operator = NoNoise() if needs.operator else None
+        return GradientEstimate(estimate.force, contrasts, estimate.log_density, operator)
+
+
+class BatchNoise(eqx.Module):
+    """C of one batch as it acts on a vector: forwards, centre the rows, backwards. No matrix, no row's gradient."""
+
+    posterior: Posterior
+    position: PyTree[Array]
+    batch: Batch
+    halved: bool = eqx.field(static=True)  # evaluated as the force was, so that the compiler shares the work
+
+    def mv(self, x: PyTree) -> PyTree:
+        """C x."""
+        parts = _split(self.batch) if self.halved else [self.batch.rows]
+        functions = [lambda theta, r=r: self.posterior.row_log_likelihoods(theta, r) for r in parts]
+        changes = [jax.jvp(f, (self.position,), (x,))[1] for f in functions]
+        mean = sum(jnp.sum(c) for c in changes) / self.batch.size
+        scale = _scale(self.batch) ** 2 / (self.batch.size - 1)
+        back = [
+            jax.vjp(f, self.position)[1](scale * (c - mean))[0]
+            for f, c in zip(functions, changes, strict=True)
+        ]
+        return jax.tree.map(lambda *leaves: sum(leaves[1:], start=leaves[0]), *back)
+
+
+class NoNoise(eqx.Module):
+    """C = 0."""
+
+    def mv(self, x: PyTree) -> PyTree:
+        """C x."""
+        return tree.zeros_like(x)
 
 
 def _bound(gradient: Minibatch | FullData) -> Posterior:
@@ -72,25 +116,72 @@ def _bound(gradient: Minibatch | FullData) -> Posterior:
     return gradient.posterior
 
 
-def _force(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -> dict[str, PyTree]:
+def _scale(batch: Batch) -> float:
+    """c in C = c^2 V."""
+    return batch.num_data * (batch.noise_factor / batch.size) ** 0.5
+
+
+def _split(batch: Batch) -> list[PyTree]:
+    """The rows in two halves; those of a batch come in an order that says nothing about them."""
+    first = batch.size // 2
+    return [jax.tree.map(lambda x: x[:first], batch.rows), jax.tree.map(lambda x: x[first:], batch.rows)]
+
+
+def _force(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -> GradientEstimate:
     def log_density(theta: PyTree) -> Array:
         likelihood = jnp.sum(posterior.row_log_likelihoods(theta, batch.rows))
         return scale * likelihood + posterior.prior_log_density(theta)
 
     value, force = jax.value_and_grad(log_density)(position)
-    return {"force": force, "log_density": value}
+    return GradientEstimate(force, None, value)
 
 
-def _exact(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -> GradientEstimate:
+def _halves(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEstimate:
+    # Two calls and not a vmapped one: a batched matrix product is several times slower on a CPU.
+    total = lambda theta, rows: jnp.sum(posterior.row_log_likelihoods(theta, rows))
+    (value_a, sum_a), (value_b, sum_b) = (jax.value_and_grad(total)(position, rows) for rows in _split(batch))
+    a = batch.size // 2
+    b = batch.size - a
+    # (s_A/a - s_B/b) / sqrt(1/a + 1/b) has the covariance V.
+    c = _scale(batch) / (1 / a + 1 / b) ** 0.5
+    contrast = jax.tree.map(lambda x, y: (c / a * x - c / b * y)[None], sum_a, sum_b)
+    total_sum = jax.tree.map(jnp.add, sum_a, sum_b)
+    return _with_prior(posterior, position, batch, total_sum, value_a + value_b, contrast)
+
+
+def _signs(
+    posterior: Posterior, position: PyTree, batch: Batch, count: int, key: Key[Array, ""]
+) -> GradientEstimate:
+    values, pull = jax.vjp(lambda theta: posterior.row_log_likelihoods(theta, batch.rows), position)
+    signs = jax.random.rademacher(key, (count, batch.size), values.dtype)
+    weights = _scale(batch) / (batch.size - 1) ** 0.5 * (signs - jnp.mean(signs, axis=1, keepdims=True))
+    sums = jax.vmap(lambda w: pull(w)[0])(jnp.concatenate([jnp.ones_like(values)[None], weights]))
+    force, contrasts = jax.tree.map(lambda x: x[0], sums), jax.tree.map(lambda x: x[1:], sums)
+    return _with_prior(posterior, position, batch, force, jnp.sum(values), contrasts)
+
+
+def _exact(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEstimate:
     # One gradient per row, n x d numbers: the paper's formula.
     value_and_grad = jax.value_and_grad(posterior.one_log_likelihood)
     values, rows = jax.vmap(value_and_grad, in_axes=(None, 0))(position, batch.rows)
-    prior, prior_force = jax.value_and_grad(posterior.prior_log_density)(position)
     mean = jax.tree.map(lambda g: jnp.mean(g, axis=0), rows)
-    # mean_i z_i z_i' = (N^2/n) f V: one n of the mean against the n - 1 of V.
-    c = scale * (batch.noise_factor * batch.size / (batch.size - 1) * batch.size) ** 0.5
-    return GradientEstimate(
-        force=tree.add_scaled(prior_force, (batch.num_data, mean)),
-        contrasts=jax.tree.map(lambda g, m: c * (g - m[None]), rows, mean),
-        log_density=scale * jnp.sum(values) + prior,
-    )
+    # The mean of z_i z_i' is C = c^2 V: one n of the mean against the n - 1 of V.
+    c = _scale(batch) * (batch.size / (batch.size - 1)) ** 0.5
+    contrasts = jax.tree.map(lambda g, m: c * (g - m[None]), rows, mean)
+    total = jax.tree.map(lambda m: batch.size * m, mean)
+    return _with_prior(posterior, position, batch, total, jnp.sum(values), contrasts)
+
+
+def _with_prior(
+    posterior: Posterior,
+    position: PyTree,
+    batch: Batch,
+    total: PyTree,
+    log_likelihood: Float[Array, ""],
+    contrasts: PyTree,
+) -> GradientEstimate:
+    """The estimate from summed gradients and log-likelihoods of the batch."""
+    scale = batch.num_data / batch.size
+    prior, prior_force = jax.value_and_grad(posterior.prior_log_density)(position)
+    force = tree.add_scaled(prior_force, (scale, total))
+    return GradientEstimate(force, contrasts, scale * log_likelihood + prior)

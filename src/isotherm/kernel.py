@@ -2,11 +2,13 @@
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Key, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key, PyTree
 
+from isotherm import tree
 from isotherm.data.minibatch import MinibatchPlan, WithReplacement
 from isotherm.gradient import Gradient
-from isotherm.records import GradientEstimate, Info, State
+from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler
 
 _START = 2**32 - 2  # a fold of the chain's key that no step number reaches
@@ -32,23 +34,49 @@ class Kernel(eqx.Module):
     batch_size: int = eqx.field(static=True)
     minibatch: MinibatchPlan = WithReplacement()
 
-    def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
-        """The state before the first step."""
-        return self.sampler.init(position, key=jax.random.fold_in(key, _START))
+    def init(self, position: PyTree, data: PyTree, *, key: Key[Array, ""]) -> State:
+        """The state before the first step, its covariance seeded with a few batches of `data`."""
+        key = jax.random.fold_in(key, _START)
+        return self._seeded(self.sampler.init(position, key=key), data, key=jax.random.fold_in(key, 0))
+
+    def settle(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> State:
+        """The state when burn-in ends: averages start again, from a few batches of `data`."""
+        key = jax.random.fold_in(jax.random.fold_in(key, _START), 1)
+        return self._seeded(self.sampler.settle(state), data, key=key)
 
     def step(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> tuple[State, Info, Visit]:
         """One step of the chain whose key is `key`, on `data` as arranged by the minibatch plan."""
         keys = jax.random.split(jax.random.fold_in(key, state.step), 4)
         state = self.sampler.drift(state, key=keys[0])
-        batch = self.minibatch.batch(
-            data,
-            state.step,
-            num_data=self.num_data,
-            batch_size=self.batch_size,
-            key=keys[1],
-            chain_key=key,
-        )
+        batch = self._batch(data, state.step, key=keys[1], chain_key=key)
         estimate = self.gradient(state.position, batch, needs=self.sampler.needs, key=keys[2])
         visit = Visit(state.position, estimate)
         state, info = self.sampler.kick(state, estimate, key=keys[3])
         return state, info, visit
+
+    def _batch(
+        self, data: PyTree, step: Int[Array, ""], *, key: Key[Array, ""], chain_key: Key[Array, ""]
+    ) -> Batch:
+        return self.minibatch.batch(
+            data, step, num_data=self.num_data, batch_size=self.batch_size, key=key, chain_key=chain_key
+        )
+
+    def _seeded(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> State:
+        """The average after the batches that the covariance wants to see before it is used."""
+        covariance = self.sampler.covariance
+        if covariance is None:
+            return state
+        batches, contrasts = covariance.seed(tree.size(state.position))
+        if batches == 0:
+            return state
+
+        def see(i: Int[Array, ""], state: State) -> State:
+            keys = jax.random.split(jax.random.fold_in(key, i), 3)
+            batch = self._batch(data, i, key=keys[0], chain_key=keys[2])
+            estimate = self.gradient(state.position, batch, needs=Needs(contrasts=contrasts), key=keys[1])
+            return self.sampler.learn(state, estimate)
+
+        state = jax.lax.fori_loop(0, batches, see, state)
+        # As many batches as would have given these contrasts one step at a time.
+        seen = jnp.asarray(batches * contrasts // covariance.contrasts, jnp.int32)
+        return eqx.tree_at(lambda x: x.covariance.count, state, seen)

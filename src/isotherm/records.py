@@ -3,18 +3,34 @@
 Each is a pytree, so every part of a step can be jitted, vmapped and saved as plain arrays.
 """
 
+import dataclasses
 import enum
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
 
 
-class Needs(enum.Enum):
-    """What a sampler asks of the gradient besides the force."""
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What a sampler asks of the gradient besides the force.
 
-    NOTHING = "nothing"
-    EXACT = "exact"
+    **Arguments:**
+
+    - `contrasts`: how many; 1 is the contrast of the two halves of the batch, which costs nothing; `"exact"` is
+      one for each row.
+    - `operator`: whether C of this batch is wanted as an operator.
+    """
+
+    contrasts: int | Literal["exact"] = 0
+    operator: bool = False
+
+    NOTHING: ClassVar["Needs"]
+    EXACT: ClassVar["Needs"]
+
+
+Needs.NOTHING = Needs()
+Needs.EXACT = Needs(contrasts="exact")
 
 
 class Status(enum.IntEnum):
@@ -46,12 +62,14 @@ class GradientEstimate(eqx.Module):
     """A noisy force and what is known of its noise.
 
     `contrasts` has a leading axis k and is scaled so that the mean over it of z z' estimates C, the
-    covariance of `force`, without bias. The prior adds to `force` but not to the contrasts.
+    covariance of `force`, without bias. `operator` applies C of this batch to a vector. The prior adds to `force`
+    but to neither of them.
     """
 
     force: PyTree[Array]
     contrasts: PyTree[Array] | None
     log_density: Float[Array, ""]
+    operator: Any = None
 
 
 class State(eqx.Module):

@@ -85,9 +85,9 @@ class Method:
 
 METHODS = (
     Method("SGHMC", "noise estimate off", "SGHMC", SGHMC),
-    Method("SGHMC", "noise estimate on", "SGHMC, corrected", partial(SGHMC, covariance=Dense())),
+    Method("SGHMC", "noise estimate on", "SGHMC, corrected", partial(SGHMC, covariance=Dense("exact"))),
     Method("SGNHT", "", "SGNHT", SGNHT),
-    Method("CCAdL", "dense covariance", "CCAdL", partial(CCAdL, covariance=Dense())),
+    Method("CCAdL", "dense covariance", "CCAdL", partial(CCAdL, covariance=Dense("exact"))),
 )
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
-from isotherm.covariance import Average
+from isotherm.covariance import Operator
 from isotherm.hyper import at, check_number, check_positive
 from isotherm.records import GradientEstimate, Info, State
 from isotherm.samplers.base import status_of, virial
@@ -13,45 +13,98 @@ from isotherm.samplers.momentum import MomentumSampler
 
 
 class AdaptiveLangevin(MomentumSampler):
-    """Momentum dynamics whose friction xi is driven by the kinetic temperature."""
+    """Momentum dynamics whose friction xi is driven by the kinetic temperature. Without a covariance it is SGNHT.
+
+    `"euler"` is Algorithm 1 of the CCAdL paper; `"euler-midpoint"` differs in that the thermostat feels
+    (p_old + p_new)/2; `"symmetric"` is A D O D A before the gradient and the midpoint kick K after it.
+    """
 
     thermal_mass: eqx.AbstractVar[Float[Array, ""] | float | None]
     initial_xi: eqx.AbstractVar[Float[Array, ""] | float | None]
 
+    schemes = ("euler", "euler-midpoint", "symmetric")
+
     def __check_init__(self) -> None:
         check_positive(self, "thermal_mass", finite=False, schedule=False)
         check_number(self, "initial_xi")
+        averaging = getattr(self.covariance, "averaging", 0.0)
+        if self.scheme == "symmetric" and not callable(averaging) and averaging >= 1:
+            raise ValueError(
+                "`averaging` of the covariance must be below 1 in the symmetric scheme, whose inverse must not "
+                f"depend on the current batch; got {averaging!r}. Use 0.0, the plain average."
+            )
 
-    def start(self, position: PyTree, average: Average | None, *, key: Key[Array, ""]) -> State:
-        """p ~ N(0, M/beta); xi at `initial_xi`, or at A where none is given."""
+    def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         step = jnp.zeros((), jnp.int32)
         momentum = self.thermal_momentum(position, key=key)
         xi = at(self.friction, step) if self.initial_xi is None else self.initial_xi
-        return State(position, momentum, jnp.asarray(xi, float), average, step)
+        return State(position, momentum, jnp.asarray(xi, float), self._no_average(position), step)
 
-    def thermostatted_kick(
-        self, state: State, estimate: GradientEstimate, average: Average | None, *, key: Key[Array, ""]
-    ) -> tuple[State, Info]:
-        """Algorithm 1 of the CCAdL paper from the gradient on; without an average it is SGNHT."""
-        h, A = at(self.step_size, state.step), at(self.friction, state.step)
-        T, p, xi = self.temperature_at(state.step), state.momentum, state.xi
-        force, s = estimate.force, None
-        if average is not None:
-            C = average.operator
-            force = tree.add_scaled(force, (-h / (2 * T), C.mv(tree.divide(p, self.mass))))
-            s = self.stability(C, state.step)
-        R = self.mass_root_times(tree.normal_like(p, key=key))
-        p = tree.add_scaled(p, (h, force), (-h * xi, p), (jnp.sqrt(2 * A * h * T), R))
-        kinetic = self.kinetic_temperature(p)
-        # (h / mu)(p'M^-1p - N_d T), where mu is N_d by default
-        ratio = 1.0 if self.thermal_mass is None else tree.size(p) / self.thermal_mass
-        xi = xi + (h * ratio * (kinetic - T)).astype(xi.dtype)
+    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
+        if self.scheme != "symmetric":
+            return self.drifted(state)
+        state = self._heated(self.drifted(state, 0.5), 0.5)
+        state = self._rubbed(state, key=key)
+        return self.drifted(self._heated(state, 0.5), 0.5)
+
+    def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
+        state = self.learn(state, estimate)
+        C = self._noise(state, estimate)
+        if self.scheme == "symmetric":
+            moved = eqx.tree_at(lambda x: x.momentum, state, self._midpoint(state, estimate.force, C))
+        else:
+            moved = self._euler(state, estimate.force, C, key=key)
+        kinetic = self.kinetic_temperature(moved.momentum)
         info = Info(
             kinetic_temperature=kinetic,
             virial=virial(state.position, estimate.force),
-            xi=xi,
-            s=s,
+            xi=moved.xi,
+            s=None if C is None else self.stability(C, state.step),
             clipped=None,
-            status=status_of(kinetic, xi),
+            status=status_of(kinetic, moved.xi),
         )
-        return State(state.position, p, xi, average, state.step + 1), info
+        return eqx.tree_at(lambda x: x.step, moved, state.step + 1), info
+
+    def _euler(self, state: State, force: PyTree, C: Operator | None, *, key: Key[Array, ""]) -> State:
+        h, A = at(self.step_size, state.step), at(self.friction, state.step)
+        T, p, xi = self.temperature_at(state.step), state.momentum, state.xi
+        if C is not None:
+            damping = self.mass_root_times(C.mv(self.over_mass_root(p)))
+            force = tree.add_scaled(force, (-h / (2 * T), damping))
+        R = self.mass_root_times(tree.normal_like(p, key=key))
+        new = tree.add_scaled(p, (h, force), (-h * xi, p), (jnp.sqrt(2 * A * h * T), R))
+        felt = new if self.scheme == "euler" else tree.multiply(0.5, tree.add_scaled(p, (1.0, new)))
+        heated = self._heated(eqx.tree_at(lambda x: x.momentum, state, felt))
+        return eqx.tree_at(lambda x: x.momentum, heated, new)
+
+    def _heated(self, state: State, share: float = 1.0) -> State:
+        """D: xi + share (h/mu)(p'M^-1p - N_d T), where mu is N_d by default."""
+        p, h = state.momentum, share * at(self.step_size, state.step)
+        ratio = 1.0 if self.thermal_mass is None else tree.size(p) / self.thermal_mass
+        change = h * ratio * (self.kinetic_temperature(p) - self.temperature_at(state.step))
+        return eqx.tree_at(lambda x: x.xi, state, state.xi + change.astype(state.xi.dtype))
+
+    def _rubbed(self, state: State, *, key: Key[Array, ""]) -> State:
+        """O: exact for friction xi and artificial noise A. xi may be zero or negative."""
+        h, A = at(self.step_size, state.step), at(self.friction, state.step)
+        xi, p = state.xi, state.momentum
+        near_zero = jnp.abs(xi * h) < 1e-6
+        safe = jnp.where(near_zero, 1, xi)
+        variance = jnp.where(near_zero, 2 * h, -jnp.expm1(-2 * safe * h) / safe)
+        R = self.mass_root_times(tree.normal_like(p, key=key))
+        scale = jnp.sqrt(A * self.temperature_at(state.step) * variance)
+        momentum = tree.add_scaled(tree.multiply(jnp.exp(-xi * h), p), (scale, R))
+        return eqx.tree_at(lambda x: x.momentum, state, momentum)
+
+    def _midpoint(self, state: State, force: PyTree, C: Operator | None) -> PyTree:
+        """K: p + (I + S/4)^-1 (h F - (S/2) p), the implicit midpoint rule for kick and covariance friction.
+
+        With noise of covariance C it leaves the momentum's M/beta invariant for every S.
+        """
+        h, T, p = at(self.step_size, state.step), self.temperature_at(state.step), state.momentum
+        if C is None:
+            return tree.add_scaled(p, (h, force))
+        S = h * h / T
+        damping = C.mv(self.over_mass_root(p))
+        x = tree.add_scaled(tree.multiply(h, self.over_mass_root(force)), (-S / 2, damping))
+        return tree.add_scaled(p, (1.0, self.mass_root_times(C.solve_shifted(S / 4, x))))

@@ -5,13 +5,14 @@ own) hold what their samplers share, and nothing overrides a method that has a b
 """
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.covariance import Operator
+from isotherm.covariance import Average, Covariance, Operator
 from isotherm.hyper import Hyper, at, check_positive
 from isotherm.records import GradientEstimate, Info, Needs, State, Status
 
@@ -26,20 +27,21 @@ class Sampler(eqx.Module):
 
     step_size: eqx.AbstractVar[Hyper]
     temperature: eqx.AbstractVar[Hyper | None]
+    covariance: eqx.AbstractVar[Covariance | None]
 
     def __check_init__(self) -> None:
         check_positive(self, "step_size")
         check_positive(self, "temperature")
 
     @property
-    @abc.abstractmethod
     def needs(self) -> Needs:
         """What the gradient must bring besides the force."""
+        return Needs.NOTHING if self.covariance is None else self.covariance.needs
 
     @property
     def assumes_white_noise(self) -> bool:
         """Whether the dynamics corrects for gradient noise that is independent from step to step."""
-        return self.needs is not Needs.NOTHING
+        return self.covariance is not None
 
     def temperature_at(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """1/beta in this step; 1 where nobody set it."""
@@ -47,15 +49,37 @@ class Sampler(eqx.Module):
 
     @abc.abstractmethod
     def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
-        """s, the largest eigenvalue of S = h^2 beta C M^-1, for gradient noise of covariance C."""
+        """s, the largest eigenvalue of S = h^2 beta C, where C is that of the noise that `learn` sees."""
+
+    @abc.abstractmethod
+    def whitened(self, estimate: GradientEstimate) -> GradientEstimate:
+        """The noise of M^-1/2 times the force: what a covariance is shown."""
 
     @abc.abstractmethod
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         """The state before the first step."""
 
-    @abc.abstractmethod
+    def learn(self, state: State, estimate: GradientEstimate) -> State:
+        """The state whose average holds the noise of one more batch."""
+        if self.covariance is None:
+            return state
+        average = self.covariance.update(state.covariance, self.whitened(estimate))
+        return eqx.tree_at(lambda x: x.covariance, state, average, is_leaf=lambda x: x is None)
+
     def settle(self, state: State) -> State:
         """The state after burn-in: averages forget the way to the typical set."""
+        return eqx.tree_at(
+            lambda x: x.covariance, state, self._no_average(state.position), is_leaf=lambda x: x is None
+        )
+
+    def _no_average(self, position: PyTree) -> Average | None:
+        return None if self.covariance is None else self.covariance.init(position)
+
+    def _noise(self, state: State, estimate: GradientEstimate) -> Any:
+        """C as the step uses it, from a state that has learnt."""
+        if self.covariance is None:
+            return None
+        return self.covariance.operator(state.covariance, self.whitened(estimate))
 
     @abc.abstractmethod
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
@@ -71,7 +95,10 @@ class LangevinSampler(Sampler):
 
     def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
         # A Langevin step h is an underdamped one of length sqrt(2 h).
-        return 2 * at(self.step_size, step) / self.temperature_at(step) * C.lambda_max(1.0)
+        return 2 * at(self.step_size, step) / self.temperature_at(step) * C.lambda_max()
+
+    def whitened(self, estimate: GradientEstimate) -> GradientEstimate:
+        return estimate
 
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
         del key
@@ -87,3 +114,24 @@ def status_of(*scalars: Float[Array, ""]) -> Int[Array, ""]:
     """Whether the chain is still finite, judged by scalars that feel every component."""
     finite = jnp.all(jnp.stack([jnp.isfinite(x) for x in scalars]))
     return jnp.where(finite, Status.RUNNING, Status.NON_FINITE).astype(jnp.int32)
+
+
+def check_covariance(sampler: Sampler, otherwise: str) -> None:
+    """Refuse the absence of a covariance where the dynamics is made for one."""
+    if not isinstance(sampler.covariance, Covariance):
+        name = type(sampler).__name__
+        raise TypeError(
+            f"`covariance` of `{name}` must be an `iso.Covariance`, such as `iso.Dense()`; got "
+            f"{sampler.covariance!r}. Without one it is `iso.{otherwise}`."
+        )
+
+
+def check_root(sampler: Sampler) -> None:
+    """Refuse a covariance without the square root that takes gradient noise out of the added noise."""
+    covariance = sampler.covariance
+    if covariance is not None and not covariance.has_root:
+        name, kind = type(sampler).__name__, type(covariance).__name__
+        raise ValueError(
+            f"`covariance` of `{name}` must have a square root, which `{kind}` has not. Use "
+            "`iso.DiagonalLowRank(rank)` or `iso.Dense()`, or `iso.CCAdL`, which needs no root."
+        )

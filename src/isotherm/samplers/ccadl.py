@@ -1,12 +1,12 @@
 """The covariance-controlled adaptive Langevin thermostat."""
 
 import equinox as eqx
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from isotherm.covariance import Covariance, Diagonal
 from isotherm.hyper import Hyper, hyper_parameter, mass_field, required_hyper_parameter
-from isotherm.records import GradientEstimate, Info, Needs, State
 from isotherm.samplers.adaptive import AdaptiveLangevin
+from isotherm.samplers.base import check_covariance
 from isotherm.samplers.momentum import Scheme
 
 
@@ -26,10 +26,20 @@ class CCAdL(AdaptiveLangevin):
       + \sqrt{2Ah/\beta}\,M^{1/2}R, \quad
       \xi \leftarrow \xi + \tfrac h\mu(p^TM^{-1}p - N_d/\beta).$$
 
+    Scheme `"symmetric"`, with $S = h^2\beta\hat CM^{-1}$: half a drift, half a step of xi, friction xi and noise A
+    solved exactly, half a step of xi, half a drift, the gradient, and the implicit midpoint rule
+
+    $$p \leftarrow \bigl(I + \tfrac14S\bigr)^{-1}\bigl[\bigl(I - \tfrac14S\bigr)p - h\nabla\tilde U(\theta)\bigr],$$
+
+    which keeps $p \sim N(0, M/\beta)$ under gradient noise of covariance C however large S is.
+
     **Arguments:**
 
     - `step_size`, `friction`: h and A. A is the mean of xi when the control is right.
-    - `covariance`: how C is estimated. `Dense()` controls all directions; `Diagonal()` each parameter alone.
+    - `covariance`: how C is estimated. `Dense()` controls all directions; `DiagonalLowRank(rank)` the leading
+      ones; `MatrixFree()` all, in any dimension; `Diagonal()` each parameter alone.
+    - `scheme`: `"euler"`; `"euler-midpoint"`, whose thermostat feels the mean of the old and the new momentum; or
+      `"symmetric"`, which bears steps many times longer.
     - `thermal_mass`: mu, N_d where `None`; infinite freezes xi.
     - `initial_xi`: xi before the first step; A where `None`.
     - `mass`: diagonal M, one number or a pytree like the parameters.
@@ -38,23 +48,12 @@ class CCAdL(AdaptiveLangevin):
 
     step_size: Hyper = required_hyper_parameter()
     friction: Hyper = required_hyper_parameter()
-    covariance: Covariance = Diagonal()
+    covariance: Covariance | None = Diagonal()
     scheme: Scheme = eqx.field(default="euler", static=True, kw_only=True)
     mass: PyTree = mass_field()
     thermal_mass: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
     initial_xi: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
     temperature: Hyper | None = hyper_parameter(kw_only=True)
 
-    @property
-    def needs(self) -> Needs:
-        return self.covariance.needs
-
-    def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
-        return self.start(position, self.covariance.init(position), key=key)
-
-    def settle(self, state: State) -> State:
-        return eqx.tree_at(lambda x: x.covariance, state, self.covariance.init(state.position))
-
-    def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        average = self.covariance.update(state.covariance, estimate)
-        return self.thermostatted_kick(state, estimate, average, key=key)
+    def __check_init__(self) -> None:
+        check_covariance(self, "SGNHT")

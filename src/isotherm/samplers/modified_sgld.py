@@ -9,8 +9,8 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.covariance import Covariance, Diagonal
 from isotherm.hyper import Hyper, at, hyper_parameter, required_hyper_parameter
-from isotherm.records import GradientEstimate, Info, Needs, State
-from isotherm.samplers.base import LangevinSampler, status_of, virial
+from isotherm.records import GradientEstimate, Info, State
+from isotherm.samplers.base import LangevinSampler, check_covariance, check_root, status_of, virial
 
 
 class ModifiedSGLD(LangevinSampler):
@@ -32,32 +32,28 @@ class ModifiedSGLD(LangevinSampler):
     """
 
     step_size: Hyper = required_hyper_parameter()
-    covariance: Covariance = Diagonal()
+    covariance: Covariance | None = Diagonal()
     form: Literal["exact", "first-order"] = eqx.field(default="exact", static=True, kw_only=True)
     temperature: Hyper | None = hyper_parameter(kw_only=True)
 
     def __check_init__(self) -> None:
+        check_covariance(self, "SGLD")
         if self.form not in ("exact", "first-order"):
             raise ValueError(f'`form` of `ModifiedSGLD` must be "exact" or "first-order"; got {self.form!r}.')
-
-    @property
-    def needs(self) -> Needs:
-        return self.covariance.needs
+        if self.form == "exact":
+            check_root(self)
 
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         del key
-        return State(position, None, None, self.covariance.init(position), jnp.zeros((), jnp.int32))
-
-    def settle(self, state: State) -> State:
-        return eqx.tree_at(lambda x: x.covariance, state, self.covariance.init(state.position))
+        return State(position, None, None, self._no_average(position), jnp.zeros((), jnp.int32))
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         h, T = at(self.step_size, state.step), self.temperature_at(state.step)
-        average = self.covariance.update(state.covariance, estimate)
-        C = average.operator
+        state = self.learn(state, estimate)
+        C = self._noise(state, estimate)
         R = tree.normal_like(state.position, key=key)
         if self.form == "exact":
-            eta, clipped = C.sqrt_remainder(h / (2 * T), R, 1.0)
+            eta, clipped = C.sqrt_remainder(h / (2 * T), R)
         else:
             eta, clipped = tree.add_scaled(R, (-h / (4 * T), C.mv(R))), None
         position = tree.add_scaled(state.position, (h, estimate.force), (jnp.sqrt(2 * h * T), eta))
@@ -69,4 +65,4 @@ class ModifiedSGLD(LangevinSampler):
             clipped=clipped,
             status=status_of(tree.dot(position, position)),
         )
-        return State(position, None, None, average, state.step + 1), info
+        return eqx.tree_at(lambda x: (x.position, x.step), state, (position, state.step + 1)), info

@@ -1,6 +1,6 @@
-"""What samplers with a momentum share: mass, friction and the sub-steps named by letter."""
+"""What samplers with a momentum share: mass, friction, schemes and the sub-steps named by letter."""
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -10,10 +10,10 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from isotherm import tree
 from isotherm.covariance import Operator
 from isotherm.hyper import Hyper, at, check_mass, check_positive
-from isotherm.records import State
+from isotherm.records import GradientEstimate, State
 from isotherm.samplers.base import Sampler
 
-Scheme = Literal["euler"]
+Scheme = Literal["euler", "euler-midpoint", "symmetric"]
 
 
 class MomentumSampler(Sampler):
@@ -23,20 +23,32 @@ class MomentumSampler(Sampler):
     mass: eqx.AbstractVar[PyTree]
     scheme: eqx.AbstractVar[Scheme]
 
+    schemes: ClassVar[tuple[Scheme, ...]] = ("euler", "symmetric")
+
     def __check_init__(self) -> None:
         check_positive(self, "friction")
         check_mass(self)
-        if self.scheme != "euler":
-            raise ValueError(f'`scheme` of `{type(self).__name__}` must be "euler"; got {self.scheme!r}.')
+        if self.scheme not in self.schemes:
+            choice = " or ".join(f'"{name}"' for name in self.schemes)
+            raise ValueError(f"`scheme` of `{type(self).__name__}` must be {choice}; got {self.scheme!r}.")
 
     def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
         h = at(self.step_size, step)
-        return h * h / self.temperature_at(step) * C.lambda_max(self.mass)
+        return h * h / self.temperature_at(step) * C.lambda_max()
 
-    def drift(self, state: State, *, key: Key[Array, ""]) -> State:
-        del key
-        h, p = at(self.step_size, state.step), state.momentum
-        position = tree.add_scaled(state.position, (h, tree.divide(p, self.mass)))
+    def whitened(self, estimate: GradientEstimate) -> GradientEstimate:
+        root = tree.sqrt(self.mass)
+        contrasts, operator = estimate.contrasts, estimate.operator
+        if contrasts is not None:
+            contrasts = jax.vmap(lambda z: tree.divide(z, root))(contrasts)
+        if operator is not None:
+            operator = Whitened(operator, root)
+        return GradientEstimate(estimate.force, contrasts, estimate.log_density, operator)
+
+    def drifted(self, state: State, share: float = 1.0) -> State:
+        """A: theta + share h M^-1 p."""
+        h = share * at(self.step_size, state.step)
+        position = tree.add_scaled(state.position, (h, tree.divide(state.momentum, self.mass)))
         return eqx.tree_at(lambda x: x.position, state, position)
 
     def thermal_momentum(self, position: PyTree, *, key: Key[Array, ""]) -> PyTree:
@@ -48,6 +60,10 @@ class MomentumSampler(Sampler):
     def mass_root_times(self, x: PyTree) -> PyTree:
         """M^(1/2) x."""
         return tree.multiply(tree.sqrt(self.mass), x)
+
+    def over_mass_root(self, x: PyTree) -> PyTree:
+        """M^(-1/2) x."""
+        return tree.divide(x, tree.sqrt(self.mass))
 
     def kinetic_temperature(self, momentum: PyTree) -> Float[Array, ""]:
         """p' M^-1 p / N_d."""
@@ -62,3 +78,14 @@ class MomentumSampler(Sampler):
                 f"`mass` of `{type(self).__name__}` must be one number or have the shapes of the parameters, "
                 f"{want}; got {got}."
             )
+
+
+class Whitened(eqx.Module):
+    """M^-1/2 C M^-1/2 for a batch's C."""
+
+    operator: Any  # what the gradient brings
+    root: PyTree
+
+    def mv(self, x: PyTree) -> PyTree:
+        """The product with x."""
+        return tree.divide(self.operator.mv(tree.divide(x, self.root)), self.root)

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
+from isotherm.covariance import Covariance
 from isotherm.hyper import Hyper, at, hyper_parameter, required_hyper_parameter
-from isotherm.records import GradientEstimate, Info, Needs, State
+from isotherm.records import GradientEstimate, Info, State
 from isotherm.samplers.base import LangevinSampler, status_of, virial
 
 
@@ -29,16 +30,11 @@ class SGLD(LangevinSampler):
     step_size: Hyper = required_hyper_parameter()
     temperature: Hyper | None = hyper_parameter(kw_only=True)
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.NOTHING
+    covariance: Covariance | None = eqx.field(default=None, init=False)  # the gradient noise is left in
 
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         del key
         return State(position, None, None, None, jnp.zeros((), jnp.int32))
-
-    def settle(self, state: State) -> State:
-        return state
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         h, T = at(self.step_size, state.step), self.temperature_at(state.step)

@@ -1,10 +1,10 @@
 """The stochastic gradient Nose-Hoover thermostat."""
 
 import equinox as eqx
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
+from isotherm.covariance import Covariance
 from isotherm.hyper import Hyper, hyper_parameter, mass_field, required_hyper_parameter
-from isotherm.records import GradientEstimate, Info, Needs, State
 from isotherm.samplers.adaptive import AdaptiveLangevin
 from isotherm.samplers.momentum import Scheme
 
@@ -27,6 +27,8 @@ class SGNHT(AdaptiveLangevin):
     **Arguments:**
 
     - `step_size`, `friction`: h and A.
+    - `scheme`: `"euler"`; `"euler-midpoint"`, whose thermostat feels the mean of the old and the new momentum; or
+      `"symmetric"`, of second order.
     - `thermal_mass`: mu, N_d where `None`; infinite freezes xi.
     - `initial_xi`: xi before the first step; A where `None`.
     - `mass`: diagonal M, one number or a pytree like the parameters.
@@ -41,15 +43,4 @@ class SGNHT(AdaptiveLangevin):
     initial_xi: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
     temperature: Hyper | None = hyper_parameter(kw_only=True)
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.NOTHING
-
-    def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
-        return self.start(position, None, key=key)
-
-    def settle(self, state: State) -> State:
-        return state
-
-    def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        return self.thermostatted_kick(state, estimate, None, key=key)
+    covariance: Covariance | None = eqx.field(default=None, init=False)  # the gradient noise is left to xi

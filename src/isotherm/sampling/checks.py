@@ -14,7 +14,6 @@ from isotherm.data.minibatch import MinibatchPlan
 from isotherm.errors import IsothermWarning, check_count, must
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.posterior import Posterior
-from isotherm.records import Needs
 from isotherm.samplers.base import Sampler
 
 _ROWS_TRIED = 4096
@@ -45,7 +44,7 @@ def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient:
     size = check_count("batch_size", batch_size, minimum=1)
     if size > num_data:
         raise must("batch_size", f"at most the number of rows, {num_data}", size)
-    if size == 1 and sampler.needs is not Needs.NOTHING and isinstance(gradient, Minibatch):
+    if size == 1 and sampler.covariance is not None and isinstance(gradient, Minibatch):
         raise must(
             "batch_size",
             f"at least 2, since `{type(sampler).__name__}` estimates a covariance from each batch",

@@ -45,7 +45,7 @@ def start(
 
     def one(sampler: Sampler, position: PyTree, key: Key[Array, ""]) -> Lane:
         own = _with(kernel, sampler)
-        state = own.init(position, key=key)
+        state = own.init(position, data, key=key)
         scalars, clipped = jax.eval_shape(lambda: _watched(own.step(state, data, key=key)[1]))
         blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in scalars.items()}
         clipped = None if clipped is None else jnp.zeros((), jnp.int32)
@@ -55,15 +55,18 @@ def start(
 
 
 @eqx.filter_jit
-def settle(sampler: Sampler, lanes: Lane, axis: int | None) -> Lane:
+def settle(
+    sampler: Sampler, kernel: Kernel, data: PyTree, keys: Key[Array, " lanes"], lanes: Lane, axis: int | None
+) -> Lane:
     """Lanes at the end of burn-in: the sampler settles and moments start."""
 
-    def one(sampler: Sampler, lane: Lane) -> Lane:
-        state = tree.where(lane.ended < 0, sampler.settle(lane.state), lane.state)
+    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane) -> Lane:
+        settled = _with(kernel, sampler).settle(lane.state, data, key=key)
+        state = tree.where(lane.ended < 0, settled, lane.state)
         fresh = Accumulator.start(state.position)
         return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
 
-    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0))(sampler, lanes)
+    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, keys, lanes)
 
 
 @eqx.filter_jit
@@ -105,8 +108,11 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
         clipped = clipped + (alive & (info.clipped > 0))
+    # The covariance of a chain that has ended is of no use, and may be too large to choose from in every step.
+    covariance = lambda x: x.covariance
+    frozen = eqx.tree_at(covariance, lane.state, covariance(state), is_leaf=lambda x: x is None)
     return Lane(
-        state=tree.where(alive, state, lane.state),
+        state=tree.where(alive, state, frozen),
         accumulator=accumulator,
         stats=tree.where(alive, _scalars(info), lane.stats),
         clipped=clipped,

@@ -82,7 +82,7 @@ def run(
             num_kept, thinning = pace.next(step)
             collect = step >= job.burn_in
             if step == job.burn_in > 0:
-                lanes = loop.settle(job.sampler, lanes, job.axis)
+                lanes = loop.settle(job.sampler, job.kernel, data, job.lane_keys, lanes, job.axis)
             lanes, kept = loop.advance(
                 job.sampler,
                 job.kernel,

@@ -97,6 +97,6 @@ def measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float 
     if estimate.contrasts is None:
         return None
     covariance = Dense() if size <= _DENSE_UP_TO else Diagonal()
-    C = covariance.update(covariance.init(position), estimate).operator
+    C = covariance.update(covariance.init(position), sampler.whitened(estimate)).operator
     s = float(sampler.stability(C, jnp.asarray(step)))
     return s if np.isfinite(s) else None

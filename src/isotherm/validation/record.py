@@ -80,10 +80,10 @@ def run(
     chunk = math.ceil(length.draws / _PIECES) if every is None else max(1, every // length.thinning)
     arrangement = jax.random.fold_in(key, _ARRANGE)
     pieces, done = [], 0
-    states = _start(kernel, starts, keys)
     data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, 2**31))
+    states = _start(kernel, data, starts, keys)
     states, _ = _advance(kernel, data, states, keys, jnp.asarray(length.burn_in), 1)
-    states = jax.vmap(sampler.settle)(states)
+    states = _settle(kernel, data, states, keys)
     while done < length.draws:
         if stopped():
             raise InterruptedError("stopped before the end of a run")
@@ -97,8 +97,13 @@ def run(
 
 
 @eqx.filter_jit
-def _start(kernel: Kernel, starts: PyTree, keys: Key[Array, " chains"]) -> State:
-    return jax.vmap(lambda x, key: kernel.init(x, key=key))(starts, keys)
+def _start(kernel: Kernel, data: PyTree, starts: PyTree, keys: Key[Array, " chains"]) -> State:
+    return jax.vmap(lambda x, key: kernel.init(x, data, key=key))(starts, keys)
+
+
+@eqx.filter_jit
+def _settle(kernel: Kernel, data: PyTree, states: State, keys: Key[Array, " chains"]) -> State:
+    return jax.vmap(lambda x, key: kernel.settle(x, data, key=key))(states, keys)
 
 
 @eqx.filter_jit

@@ -1,0 +1,130 @@
+"""What every estimate of C is: an average along the chain, and the operator that samplers apply.
+
+Nothing here knows a mass. Samplers hand over the noise of M^-1/2 times the force, so C stands for
+M^-1/2 C M^-1/2 and S for h^2 beta C.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from isotherm.errors import check_count
+from isotherm.records import GradientEstimate, Needs
+
+
+class Operator(eqx.Module):
+    """A symmetric positive semidefinite matrix C over the parameters, by what it does."""
+
+    @abc.abstractmethod
+    def mv(self, x: PyTree) -> PyTree:
+        """C x."""
+
+    @abc.abstractmethod
+    def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
+        """(I + c C)^-1 x."""
+
+    @abc.abstractmethod
+    def trace(self) -> Float[Array, ""]:
+        """tr C."""
+
+    @abc.abstractmethod
+    def lambda_max(self) -> Float[Array, ""]:
+        """The largest eigenvalue of C."""
+
+    @abc.abstractmethod
+    def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
+        """(I - c C)^1/2 x, and the number of negative eigenvalues that were clipped to 0."""
+
+
+class Average(eqx.Module):
+    """The running average of C after `count` batches. `pending` is what a kind keeps back to add in bulk."""
+
+    count: Int[Array, ""]
+    operator: Any  # an `Operator` of the covariance's own kind
+    pending: PyTree = None
+
+
+Averaging = float | Callable[[Int[Array, ""]], Array]
+Estimate = Literal["contrasts", "exact"]
+
+
+class Covariance(eqx.Module):
+    r"""How C is estimated along the chain.
+
+    $$\hat C_t = (1 - \kappa_t)\,\hat C_{t-1} + \kappa_t\, C(\theta_t), \qquad \kappa_t = 1/t .$$
+
+    **Arguments:**
+
+    - `estimate`: `"contrasts"`, unbiased and free: differences between sums over parts of the batch; `"exact"`,
+      the paper's formula from one gradient per row.
+    - `averaging`: a number is a floor, kappa_t = max(1/t, floor), and 0 the paper's plain average; a function
+      of t = 1, 2, ... gives any other schedule. kappa_1 is 1 in every case, so there is no start value. The
+      count starts again when burn-in ends.
+    - `contrasts`: how many a batch gives. 1 is that of its two halves, at no cost; each of several costs one more
+      backward pass.
+    """
+
+    estimate: eqx.AbstractVar[Estimate]
+    averaging: eqx.AbstractVar[Averaging]
+    contrasts: eqx.AbstractVar[int]
+
+    has_root: eqx.AbstractClassVar[bool]
+    """Whether `sqrt_remainder` works, which SGHMC and ModifiedSGLD need."""
+
+    def __check_init__(self) -> None:
+        name = type(self).__name__
+        if self.estimate not in ("contrasts", "exact"):
+            raise ValueError(f'`estimate` of `{name}` must be "contrasts" or "exact"; got {self.estimate!r}.')
+        floor = self.averaging
+        if not callable(floor) and not 0 <= floor <= 1:
+            raise ValueError(
+                f"`averaging` of `{name}` must be a floor between 0 and 1 or a function of t; got {floor!r}."
+            )
+        check_count("contrasts", self.contrasts, minimum=1)
+
+    @property
+    def needs(self) -> Needs:
+        """What the gradient must bring in every step."""
+        return Needs.EXACT if self.estimate == "exact" else Needs(contrasts=self.contrasts)
+
+    @abc.abstractmethod
+    def seed(self, num_parameters: int) -> tuple[int, int]:
+        """Batches, and contrasts of each, to look at before the first step so that it is safe."""
+
+    @abc.abstractmethod
+    def init(self, position: PyTree) -> Average:
+        """An empty average."""
+
+    @abc.abstractmethod
+    def update(self, average: Average, estimate: GradientEstimate) -> Average:
+        """The average with the noise of one more batch."""
+
+    @abc.abstractmethod
+    def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
+        """C as the step uses it."""
+
+    def kappa(self, t: Int[Array, ""]) -> Float[Array, ""]:
+        """The weight of batch t = 1, 2, ..."""
+        kappa = self.averaging(t) if callable(self.averaging) else jnp.maximum(1 / t, self.averaging)
+        return jnp.where(t == 1, 1.0, kappa)
+
+
+def power_iteration(
+    mv: Callable[[Float[Array, " d"]], Float[Array, " d"]], start: Float[Array, " d"], steps: int = 64
+) -> Float[Array, ""]:
+    """The largest eigenvalue of a matrix that can only be applied; 64 steps find it to a few per cent."""
+    tiny = jnp.finfo(start.dtype).tiny
+
+    def step(_: Int[Array, ""], carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, _ = carry
+        y = mv(x)
+        norm = jnp.sqrt(jnp.sum(y * y))
+        return y / jnp.maximum(norm, tiny), norm
+
+    unit = start / jnp.maximum(jnp.sqrt(jnp.sum(start * start)), tiny)
+    return jax.lax.fori_loop(0, steps, step, (unit, jnp.zeros((), start.dtype)))[1]

@@ -1,0 +1,75 @@
+"""The whole matrix."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from isotherm import tree
+from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
+from isotherm.records import GradientEstimate
+
+_SEED_BLOCK = 64  # contrasts of one batch while seeding
+
+
+class DenseOperator(Operator):
+    """C as a d x d matrix over the ravelled parameters."""
+
+    matrix: Float[Array, "d d"]
+
+    def mv(self, x: PyTree) -> PyTree:
+        return tree.unravel_like(self.matrix @ tree.ravel(x), x)
+
+    def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
+        shifted = (
+            jnp.eye(self.matrix.shape[0], dtype=self.matrix.dtype) + c.astype(self.matrix.dtype) * self.matrix
+        )
+        factor = jax.scipy.linalg.cho_factor(shifted, lower=True)
+        return tree.unravel_like(jax.scipy.linalg.cho_solve(factor, tree.ravel(x)), x)
+
+    def trace(self) -> Float[Array, ""]:
+        return jnp.trace(self.matrix)
+
+    def lambda_max(self) -> Float[Array, ""]:
+        return jnp.linalg.eigvalsh(self.matrix)[-1]
+
+    def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
+        eigenvalues, vectors = jnp.linalg.eigh(self.matrix)
+        remainder = 1 - c.astype(eigenvalues.dtype) * eigenvalues
+        root = jnp.sqrt(jnp.maximum(remainder, 0))
+        # The symmetric root is continuous in C, and the identity where C = 0.
+        y = vectors @ (root * (vectors.T @ tree.ravel(x)))
+        return tree.unravel_like(y, x), jnp.sum(remainder < 0, dtype=jnp.int32)
+
+
+class Dense(Covariance):
+    __doc__ = f"""The whole matrix: O(d^2) memory and work in a step. {Covariance.__doc__}"""
+
+    estimate: Estimate = eqx.field(default="contrasts", static=True)
+    averaging: Averaging = 0.0
+    contrasts: int = eqx.field(default=1, static=True)
+
+    has_root = True
+
+    def seed(self, num_parameters: int) -> tuple[int, int]:
+        # The average of a few contrasts has their few directions, each far too large. With four times as many
+        # contrasts as parameters no eigenvalue is more than (1 + 1/2)^2 times too large.
+        if self.estimate == "exact":
+            return 0, 0
+        return -(-4 * num_parameters // _SEED_BLOCK), _SEED_BLOCK
+
+    def init(self, position: PyTree) -> Average:
+        dtype = jnp.promote_types(jnp.result_type(*jax.tree.leaves(position)), jnp.float32)
+        return Average(jnp.zeros((), jnp.int32), DenseOperator(jnp.zeros((tree.size(position),) * 2, dtype)))
+
+    def update(self, average: Average, estimate: GradientEstimate) -> Average:
+        t, old = average.count + 1, average.operator.matrix
+        kappa = self.kappa(t).astype(old.dtype)
+        z = jax.vmap(tree.ravel)(estimate.contrasts).astype(old.dtype)
+        # One contrast is an outer product, which the compiler fuses with the average.
+        new = z[0][:, None] * z[0][None, :] if z.shape[0] == 1 else z.T @ z / z.shape[0]
+        return Average(t, DenseOperator((1 - kappa) * old + kappa * new))
+
+    def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
+        del estimate
+        return average.operator

@@ -1,0 +1,77 @@
+"""The variance of each parameter's gradient, and nothing between them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from isotherm import tree
+from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
+from isotherm.records import GradientEstimate
+
+
+class DiagonalOperator(Operator):
+    """C = diag(values)."""
+
+    values: PyTree[Array]
+
+    def mv(self, x: PyTree) -> PyTree:
+        return tree.multiply(self.values, x)
+
+    def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
+        return jax.tree.map(lambda v, y: y / (1 + c.astype(v.dtype) * v), self.values, x)
+
+    def trace(self) -> Float[Array, ""]:
+        return jnp.sum(tree.ravel(self.values))
+
+    def lambda_max(self) -> Float[Array, ""]:
+        return jnp.max(tree.ravel(self.values))
+
+    def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
+        scaled = tree.multiply(c, self.values)
+        clipped = jnp.sum(tree.ravel(scaled) > 1, dtype=jnp.int32)
+        return jax.tree.map(lambda v, r: jnp.sqrt(jnp.maximum(1 - v, 0)) * r, scaled, x), clipped
+
+
+class Diagonal(Covariance):
+    __doc__ = f"""Only the variance of each parameter's gradient: O(d). {Covariance.__doc__}"""
+
+    estimate: Estimate = eqx.field(default="contrasts", static=True)
+    averaging: Averaging = 0.0
+    contrasts: int = eqx.field(default=1, static=True)
+
+    has_root = True
+
+    def seed(self, num_parameters: int) -> tuple[int, int]:
+        del num_parameters
+        return (0, 0) if self.estimate == "exact" else (SEED, 1)
+
+    def init(self, position: PyTree) -> Average:
+        return Average(jnp.zeros((), jnp.int32), zero(position))
+
+    def update(self, average: Average, estimate: GradientEstimate) -> Average:
+        t = average.count + 1
+        return Average(t, blend(average.operator, estimate.contrasts, self.kappa(t)))
+
+    def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
+        del estimate
+        return average.operator
+
+
+SEED = 16  # half-batch contrasts, after which a variance is within a factor of two
+
+
+def zero(position: PyTree) -> DiagonalOperator:
+    """C = 0, in 32 bits or more."""
+    wide = lambda x: jnp.zeros(x.shape, jnp.promote_types(x.dtype, jnp.float32))
+    return DiagonalOperator(jax.tree.map(wide, position))
+
+
+def blend(old: DiagonalOperator, contrasts: PyTree, kappa: Float[Array, ""]) -> DiagonalOperator:
+    """(1 - kappa) old + kappa (mean of z * z over the contrasts)."""
+
+    def one(v: Array, z: Array) -> Array:
+        z, k = z.astype(v.dtype), kappa.astype(v.dtype)
+        return (1 - k) * v + k * jnp.mean(z * z, axis=0)
+
+    return DiagonalOperator(jax.tree.map(one, old.values, contrasts))

@@ -12,7 +12,16 @@ from jaxtyping import Float
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-EULER_LIMIT = 0.25  # s above which the Euler scheme is not to be trusted
+# s above which a scheme is not to be trusted
+LARGEST_S = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0}
+
+
+def largest_s(sampler: dict[str, Any]) -> tuple[float, str]:
+    """The largest s that a sampler bears, by its description, and the name of its scheme."""
+    scheme = sampler.get("scheme", "euler")
+    if scheme == "symmetric" and sampler.get("covariance") is None:
+        return 0.5, scheme  # without control xi runs away
+    return LARGEST_S[scheme], scheme
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,15 +132,16 @@ def _about_the_run(draws: "Draws") -> Iterator[str]:
         yield f"{stopped} of {draws.num_chains} chains stopped early and are left out"
     if draws.settings.get("interrupted"):
         yield f"the run was interrupted after {draws.num_draws} of {draws.settings['num_draws']} draws"
-    if (s := draws.settings.get("s") or 0.0) > EULER_LIMIT:
+    limit, scheme = largest_s(draws.settings["sampler"])
+    if (s := draws.settings.get("s") or 0.0) > limit:
         sampler, n, N = (draws.settings[k] for k in ("sampler", "batch_size", "num_data"))
-        excess, rows = s / EULER_LIMIT, math.ceil(n * s / EULER_LIMIT)
+        excess, rows = s / limit, math.ceil(n * s / limit)
         larger = f" or raise batch_size to {rows}" if rows <= N else ""
         step = ""
         if isinstance(h := sampler["step_size"], float):
             # s grows with h^2 where there is a momentum and with h where there is none.
             step = f" to {h / (excess**0.5 if 'friction' in sampler else excess):.2g}"
-        yield f"s = {s:.2g}, above the {EULER_LIMIT} that the Euler scheme bears: reduce step_size{step}{larger}"
+        yield f"s = {s:.2g}, above the {limit:g} that the {scheme} scheme bears: reduce step_size{step}{larger}"
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
         yield "added noise was clipped: some directions are too hot"

@@ -48,15 +48,16 @@ class Kernel(eqx.Module):
         """One step of the chain whose key is `key`, on `data` as arranged by the minibatch plan."""
         keys = jax.random.split(jax.random.fold_in(key, state.step), 4)
         state = self.sampler.drift(state, key=keys[0])
-        batch = self._batch(data, state.step, key=keys[1], chain_key=key)
+        batch = self.batch(data, state.step, key=keys[1], chain_key=key)
         estimate = self.gradient(state.position, batch, needs=self.sampler.needs, key=keys[2])
         visit = Visit(state.position, estimate)
         state, info = self.sampler.kick(state, estimate, key=keys[3])
         return state, info, visit
 
-    def _batch(
+    def batch(
         self, data: PyTree, step: Int[Array, ""], *, key: Key[Array, ""], chain_key: Key[Array, ""]
     ) -> Batch:
+        """The rows of this step."""
         return self.minibatch.batch(
             data, step, num_data=self.num_data, batch_size=self.batch_size, key=key, chain_key=chain_key
         )
@@ -72,7 +73,7 @@ class Kernel(eqx.Module):
 
         def see(i: Int[Array, ""], state: State) -> State:
             keys = jax.random.split(jax.random.fold_in(key, i), 3)
-            batch = self._batch(data, i, key=keys[0], chain_key=keys[2])
+            batch = self.batch(data, i, key=keys[0], chain_key=keys[2])
             estimate = self.gradient(state.position, batch, needs=Needs(contrasts=contrasts), key=keys[1])
             return self.sampler.learn(state, estimate)
 

@@ -1,6 +1,7 @@
 """Everything that can be refused before the first step is refused here, by name, value and repair."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -86,11 +87,6 @@ def as_position(init: PyTree) -> PyTree[Array]:
                 "alone: `params, rest = eqx.partition(model, eqx.is_inexact_array)`."
             )
         dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.asarray(leaf).dtype
-        if dtype in (jnp.float16, jnp.bfloat16):
-            raise TypeError(
-                f"`{label}` must have 32 bits or more, since averages and thermostats need them; got {dtype}. "
-                "Convert with `.astype(jnp.float32)`."
-            )
         if not jnp.issubdtype(dtype, jnp.floating):
             raise TypeError(
                 f"`{label}` must have a floating dtype, since gradients move it; got {dtype}. "
@@ -98,6 +94,34 @@ def as_position(init: PyTree) -> PyTree[Array]:
             )
     # An explicit dtype: a weakly typed leaf would change its type, and compile again, after the first chunk.
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), init)
+
+
+def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:
+    """Parameters of 16 bits are moved in 32, where a small step is not lost, and rounded where they are used."""
+    position = as_position(init)
+    dtypes = tuple(x.dtype for x in jax.tree.leaves(position))
+    if all(dtype.itemsize > 2 for dtype in dtypes):
+        return position, posterior
+    wide = jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), position)
+    prior = None if posterior.log_prior is None else Rounded(posterior.log_prior, dtypes)
+    functions = (Rounded(posterior.log_likelihood, dtypes), prior)
+    return wide, eqx.tree_at(
+        lambda p: (p.log_likelihood, p.log_prior), posterior, functions, is_leaf=lambda x: x is None
+    )
+
+
+class Rounded(eqx.Module):
+    """A function of parameters that sees them in the dtypes it was written for, and answers in 32 bits."""
+
+    function: Callable[..., Array]
+    dtypes: tuple[Any, ...] = eqx.field(static=True)
+
+    def __call__(self, position: PyTree, *rest: PyTree) -> Array:
+        """The function at the rounded position."""
+        leaves, structure = jax.tree.flatten(position)
+        rounded = [x.astype(dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
+        value = self.function(structure.unflatten(rounded), *rest)
+        return value.astype(jnp.promote_types(value.dtype, jnp.float32))
 
 
 def per_chain(

@@ -19,6 +19,7 @@ from isotherm.posterior import Posterior
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import checks
 from isotherm.sampling.finish import to_draws
+from isotherm.sampling.preflight import preflight
 from isotherm.sampling.run import Job, run
 
 _JITTER = 2**32 - 4  # a fold of the run's key apart from those of its chains
@@ -156,9 +157,10 @@ class _Settings:
         checks.check_steps(self.burn_in + self.num_draws * self.thinning)
         key = checks.as_key(self.seed)
         data, num_data = as_rows(self.data)
+        init, posterior = checks.in_32_bits(self.init, self.posterior)
         starts = checks.per_chain(
-            self.init,
-            self.posterior,
+            init,
+            posterior,
             data,
             num_chains=self.num_chains,
             init_scale=self.init_scale,
@@ -170,7 +172,9 @@ class _Settings:
         for i, sampler in enumerate(samplers):
             groups.setdefault(_shape_of(sampler), []).append(i)
         members = [[samplers[i] for i in group] for group in groups.values()]
-        jobs = [self._job(group, data, num_data, starts, key) for group in members]
+        jobs = [self._job(group, posterior, data, num_data, starts, key) for group in members]
+        for job, own in zip(jobs, members, strict=True):
+            preflight(job, own, stacklevel=4)
         results: dict[int, Draws] = {}
         interrupted = False
         for job, own, group in zip(jobs, members, groups.values(), strict=True):
@@ -182,7 +186,13 @@ class _Settings:
         return [results[i] for i in range(len(samplers))]
 
     def _job(
-        self, samplers: list[Sampler], data: PyTree, num_data: int, starts: PyTree, key: Key[Array, ""]
+        self,
+        samplers: list[Sampler],
+        posterior: Posterior,
+        data: PyTree,
+        num_data: int,
+        starts: PyTree,
+        key: Key[Array, ""],
     ) -> Job:
         """Lanes for samplers of one shape: setting by setting, chain by chain."""
         minibatch, batch_size = self.minibatch, self.batch_size
@@ -200,7 +210,7 @@ class _Settings:
             sampler, axis = _stack(samplers, self.num_chains), 0
             starts = jax.tree.map(lambda x: jnp.concatenate([x] * len(samplers)), starts)
             keys = jnp.concatenate([keys] * len(samplers))
-        gradient = _bound(self.gradient, self.posterior)
+        gradient = _bound(self.gradient, posterior)
         return Job(
             sampler=sampler,
             axis=axis,

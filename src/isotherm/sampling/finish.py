@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from isotherm import tree
 from isotherm.draws import Draws, Moments
 from isotherm.errors import IsothermWarning
-from isotherm.records import State
 from isotherm.samplers.base import Sampler
+from isotherm.sampling.describe import describe
 from isotherm.sampling.moments import finish
+from isotherm.sampling.noise import measure
 from isotherm.sampling.run import Job, Outcome
 from isotherm.sampling.status import sentences
 
-_CHAINS = 8  # whose s is looked at: it differs little between chains
+_CHAINS = 4  # whose s is looked at: it differs little between chains
+_LAST = 2**32 - 7  # a fold of the run's key apart from those of its chains
 
 
 def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains: int) -> list[Draws]:
@@ -54,28 +55,26 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
-            settings=_settings(job, outcome, sampler, num_chains, _median_s(outcome, sampler, lanes)),
+            settings=_settings(job, outcome, sampler, num_chains, _median_s(job, outcome, sampler, lanes)),
         )
         _warn(draws, outcome)
         results.append(draws)
     return results
 
 
-def _median_s(outcome: Outcome, sampler: Sampler, lanes: slice) -> float | None:
-    """s of a setting by its own estimate of the noise, the median over its running chains at the end."""
-    average = outcome.lanes.state.covariance
-    if average is None or outcome.steps == 0:
+def _median_s(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> float | None:
+    """s of a setting where its chains ended, whatever it estimates itself: the median over some of them."""
+    if outcome.steps == 0:
         return None
     alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
-    values = [
-        float(_s(sampler, jax.tree.map(lambda x, i=i: x[i], outcome.lanes.state))) for i in alive[:_CHAINS]
-    ]
+    keys = jax.random.split(jax.random.fold_in(job.key, _LAST), _CHAINS + 1)
+    data = job.kernel.minibatch.arrange(job.data, key=keys[-1])
+    values = []
+    for lane, key in zip(alive, keys[:-1], strict=False):
+        position = jax.tree.map(lambda x, i=lane: x[i], outcome.lanes.state.position)
+        noise = measure(job.kernel, sampler, data, position, step=outcome.steps, key=key)
+        values += [] if noise is None else [noise.s]
     return float(np.median(values)) if values else None
-
-
-@eqx.filter_jit
-def _s(sampler: Sampler, state: State) -> Array:
-    return sampler.stability(state.covariance.operator, state.step)
 
 
 def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
@@ -129,33 +128,6 @@ def _settings(
         "key": np.asarray(jax.random.key_data(job.key)).tolist(),
         "versions": versions(),
     }
-
-
-def describe(module: Any) -> dict[str, Any]:
-    """A module's name and fields as plain JSON values."""
-    out: dict[str, Any] = {"name": type(module).__name__}
-    for field in module.__dataclass_fields__:
-        value = getattr(module, field)
-        if hasattr(value, "__dataclass_fields__"):
-            value = describe(value)
-        elif callable(value):
-            value = getattr(value, "__name__", type(value).__name__)
-        elif hasattr(value, "ndim"):
-            value = describe_leaf(value)
-        elif isinstance(value, dict | list | tuple):
-            value = {name: describe_leaf(x) for name, x in tree.named_leaves(value)}
-        elif value is not None and not isinstance(value, int | float | str):
-            value = repr(value)
-        out[field] = value
-    return out
-
-
-def describe_leaf(x: Any) -> Any:
-    """Numbers as lists, anything else as text."""
-    try:
-        return np.asarray(x, np.float64).tolist()
-    except (TypeError, ValueError):
-        return repr(x)
 
 
 def _version(name: str) -> str:

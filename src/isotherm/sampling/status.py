@@ -7,16 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from isotherm import tree
-from isotherm.covariance import Dense, Diagonal
-from isotherm.diagnostics import EULER_LIMIT
+from isotherm.diagnostics import largest_s
 from isotherm.hyper import at
-from isotherm.records import Needs
 from isotherm.samplers.base import LangevinSampler, Sampler
+from isotherm.sampling.describe import describe
+from isotherm.sampling.noise import measure
 from isotherm.sampling.run import Job, Outcome
 
-_DENSE_UP_TO = 1000
-_LARGEST = 10**8  # per-row gradients that may be formed to explain a failure
 _EXPLAINED = 8  # failed lanes of a run for which s is measured
 _PROBE = 2**32 - 6  # a fold of the run's key apart from those of its chains
 
@@ -30,7 +27,7 @@ def sentences(job: Job, samplers: list[Sampler], num_chains: int, outcome: Outco
         if end >= 0:
             head = f"chain {lane % num_chains} turned non-finite at step {end} and was stopped"
             position = jax.tree.map(lambda x, lane=lane: x[lane], outcome.sane)
-            s = measure_s(job, samplers[lane], position, end) if lane in explained else None
+            s = _measure_s(job, samplers[lane], position, end) if lane in explained else None
             hot = _heat(samplers[lane], outcome, lane)
             lines.append(f"{head}; {_advice(job, samplers[lane], end, s, hot)}")
         elif outcome.interrupted:
@@ -59,44 +56,29 @@ def _advice(job: Job, sampler: Sampler, step: int, s: float | None, hot: str) ->
     h = float(at(sampler.step_size, jnp.asarray(step)))
     if s is None:
         return f"s was not measured.{hot} Halve step_size (now {h:.3g})."
-    if s > EULER_LIMIT:
+    limit, scheme = largest_s(describe(sampler))
+    if s > limit:
         # s grows with h^2 where there is a momentum and with h where there is none.
-        excess = s / EULER_LIMIT
+        excess = s / limit
         smaller = h / (excess if isinstance(sampler, LangevinSampler) else excess**0.5)
         rows = math.ceil(job.kernel.batch_size * excess)
         larger = f" or raise batch_size to {rows}" if rows <= job.kernel.num_data else ""
         return (
-            f"s = {s:.3g}, above the {EULER_LIMIT} that the Euler scheme bears.{hot} "
+            f"s = {s:.3g}, above the {limit:g} that the {scheme} scheme bears.{hot} "
             f"Reduce step_size from {h:.3g} to {smaller:.2g}{larger}."
         )
     friction = ", raise friction" if hot else ""
     return (
-        f"s = {s:.3g}, which the Euler scheme bears.{hot} The position left the support, or the step is too long "
+        f"s = {s:.3g}, which the {scheme} scheme bears.{hot} The position left the support, or the step is too long "
         f"for the stiffest direction: halve step_size (now {h:.3g}){friction}, or transform constrained parameters. "
         "(A log-likelihood that is a loss, with a minus sign, ends like this too.)"
     )
 
 
-def measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float | None:
-    """s at `position` from one batch, whatever the sampler itself estimates."""
-    size, kernel = tree.size(position), job.kernel
-    if kernel.batch_size < 2 or kernel.batch_size * size > _LARGEST:
-        return None
+def _measure_s(job: Job, sampler: Sampler, position: PyTree, step: int) -> float | None:
+    """s at `position`, whatever the sampler itself estimates."""
     # Chains are numbered from 0: this fold is apart from theirs.
-    keys = jax.random.split(jax.random.fold_in(job.key, _PROBE), 4)
-    data = kernel.minibatch.arrange(job.data, key=keys[0])
-    batch = kernel.minibatch.batch(
-        data,
-        jnp.asarray(step),
-        num_data=kernel.num_data,
-        batch_size=kernel.batch_size,
-        key=keys[1],
-        chain_key=keys[3],
-    )
-    estimate = kernel.gradient(position, batch, needs=Needs.EXACT, key=keys[2])
-    if estimate.contrasts is None:
-        return None
-    covariance = Dense() if size <= _DENSE_UP_TO else Diagonal()
-    C = covariance.update(covariance.init(position), sampler.whitened(estimate)).operator
-    s = float(sampler.stability(C, jnp.asarray(step)))
-    return s if np.isfinite(s) else None
+    keys = jax.random.split(jax.random.fold_in(job.key, _PROBE))
+    data = job.kernel.minibatch.arrange(job.data, key=keys[0])
+    noise = measure(job.kernel, sampler, data, position, step=step, key=keys[1])
+    return None if noise is None else noise.s

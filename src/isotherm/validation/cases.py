@@ -4,13 +4,14 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
+from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from isotherm.covariance import Dense, Diagonal
+from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
 from isotherm.data.minibatch import (
     AllRows,
     MinibatchPlan,
@@ -22,9 +23,12 @@ from isotherm.data.minibatch import (
 from isotherm.gradient import FullData, Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
+from isotherm.samplers.momentum import Scheme
 from isotherm.validation.known import TARGETS
 from isotherm.validation.targets import Target
 from isotherm.validation.theory import Linear
+
+Form = Literal["exact", "first-order"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,19 +41,55 @@ class Scales:
     mass: PyTree
 
 
+def _ccadl(covariance: Covariance, scheme: Scheme = "euler") -> Callable[[Scales], Sampler]:
+    return lambda k: CCAdL(k.step, k.friction, covariance=covariance, scheme=scheme, mass=k.mass)
+
+
+def _sghmc(covariance: Covariance | None, scheme: Scheme = "euler") -> Callable[[Scales], Sampler]:
+    return lambda k: SGHMC(k.step, k.friction, covariance=covariance, scheme=scheme, mass=k.mass)
+
+
+def _sgnht(scheme: Scheme = "euler") -> Callable[[Scales], Sampler]:
+    return lambda k: SGNHT(k.step, k.friction, scheme=scheme, mass=k.mass)
+
+
+def _modified_sgld(covariance: Covariance, form: Form = "exact") -> Callable[[Scales], Sampler]:
+    return lambda k: ModifiedSGLD(k.langevin_step, covariance=covariance, form=form)
+
+
 METHODS: dict[str, Callable[[Scales], Sampler]] = {
     "SGLD": lambda k: SGLD(k.langevin_step),
-    "ModifiedSGLD diagonal": lambda k: ModifiedSGLD(k.langevin_step, covariance=Diagonal()),
-    "ModifiedSGLD dense": lambda k: ModifiedSGLD(k.langevin_step, covariance=Dense()),
-    "ModifiedSGLD first-order": lambda k: ModifiedSGLD(
-        k.langevin_step, covariance=Dense(), form="first-order"
-    ),
-    "SGHMC": lambda k: SGHMC(k.step, k.friction, mass=k.mass),
-    "SGHMC diagonal": lambda k: SGHMC(k.step, k.friction, covariance=Diagonal(), mass=k.mass),
-    "SGHMC dense": lambda k: SGHMC(k.step, k.friction, covariance=Dense(), mass=k.mass),
-    "SGNHT": lambda k: SGNHT(k.step, k.friction, mass=k.mass),
-    "CCAdL diagonal": lambda k: CCAdL(k.step, k.friction, covariance=Diagonal(), mass=k.mass),
-    "CCAdL dense": lambda k: CCAdL(k.step, k.friction, covariance=Dense(), mass=k.mass),
+    "ModifiedSGLD diagonal": _modified_sgld(Diagonal()),
+    "ModifiedSGLD dense": _modified_sgld(Dense()),
+    "ModifiedSGLD first-order": _modified_sgld(Dense(), "first-order"),
+    "SGHMC": _sghmc(None),
+    "SGHMC diagonal": _sghmc(Diagonal()),
+    "SGHMC dense": _sghmc(Dense()),
+    "SGNHT": _sgnht(),
+    "CCAdL diagonal": _ccadl(Diagonal()),
+    "CCAdL dense": _ccadl(Dense()),
+    "CCAdL symmetric": _ccadl(Dense(), "symmetric"),
+}
+
+# Seen on fewer targets
+VARIANTS: dict[str, Callable[[Scales], Sampler]] = {
+    "ModifiedSGLD low rank": _modified_sgld(DiagonalLowRank(rank=2)),
+    "ModifiedSGLD matrix-free": _modified_sgld(MatrixFree(), "first-order"),
+    "SGHMC low rank": _sghmc(DiagonalLowRank(rank=2)),
+    "SGHMC symmetric": _sghmc(None, "symmetric"),
+    "SGHMC diagonal symmetric": _sghmc(Diagonal(), "symmetric"),
+    "SGHMC dense symmetric": _sghmc(Dense(), "symmetric"),
+    "SGHMC low rank symmetric": _sghmc(DiagonalLowRank(rank=2), "symmetric"),
+    "SGNHT midpoint": _sgnht("euler-midpoint"),
+    "SGNHT symmetric": _sgnht("symmetric"),
+    "CCAdL dense exact": _ccadl(Dense("exact")),
+    "CCAdL four contrasts": _ccadl(Dense(contrasts=4)),
+    "CCAdL low rank": _ccadl(DiagonalLowRank(rank=2)),
+    "CCAdL matrix-free": _ccadl(MatrixFree()),
+    "CCAdL midpoint": _ccadl(Dense(), "euler-midpoint"),
+    "CCAdL diagonal symmetric": _ccadl(Diagonal(), "symmetric"),
+    "CCAdL low rank symmetric": _ccadl(DiagonalLowRank(rank=2), "symmetric"),
+    "CCAdL matrix-free symmetric": _ccadl(MatrixFree(), "symmetric"),
 }
 
 PLANS: dict[str, MinibatchPlan] = {
@@ -115,7 +155,9 @@ class Case:
             friction=self.friction,
             mass=1.0 if np.all(target.mass == 1) else target.unravel(target.mass),
         )
-        sampler = dataclasses.replace(METHODS[self.method](scales), temperature=target.temperature)
+        sampler = dataclasses.replace(
+            (METHODS | VARIANTS)[self.method](scales), temperature=target.temperature
+        )
         if self.thermal_mass is None:
             return sampler
         mu = jnp.asarray(self.thermal_mass)
@@ -173,7 +215,13 @@ def _usual_s(method: str) -> float:
 def _cases() -> list[Case]:
     pairs = itertools.product(TARGETS, METHODS)
     # A dense matrix square root in every step of 400 dimensions buys hours and no evidence.
-    costly = {"ModifiedSGLD dense", "ModifiedSGLD first-order", "SGHMC dense", "CCAdL dense"}
+    costly = {
+        "ModifiedSGLD dense",
+        "ModifiedSGLD first-order",
+        "SGHMC dense",
+        "CCAdL dense",
+        "CCAdL symmetric",
+    }
     usual = [Case(t, m, s=_usual_s(m)) for t, m in pairs if not (t == "many" and m in costly)]
     controlled = ("SGHMC dense", "SGNHT", "CCAdL diagonal", "CCAdL dense")
     plans = [Case("regression-ill", m, plan=p) for p in PLANS for m in controlled if p != "with replacement"]
@@ -190,7 +238,28 @@ def _cases() -> list[Case]:
         for t in ("gaussian", "regression-ill")
         for m in ("SGNHT", "CCAdL diagonal", "CCAdL dense")
     ]
-    return [*usual, *plans, *exact, *large, *weak, *stiff, *still]
+    variants = [
+        Case(t, m, s=_usual_s(m)) for t in ("gaussian", "regression-ill", "poisson") for m in VARIANTS
+    ]
+    # Where Euler has gone
+    bold = [
+        Case(t, m, s=s)
+        for t in ("gaussian", "regression-ill", "poisson")
+        for s in (0.25, 1.0, 4.0)
+        for m in ("CCAdL symmetric",)
+    ]
+    bold += [
+        Case("regression-ill", m, s=1.0)
+        for m in ("SGNHT symmetric", "CCAdL diagonal symmetric", "CCAdL low rank symmetric")
+    ]
+    bold += [Case("regression-ill", m, s=0.25) for m in ("CCAdL midpoint", "CCAdL matrix-free symmetric")]
+    clean = [Case(t, "CCAdL symmetric", gradient="full data", s=1.0) for t in ("gaussian-cold", "poisson")]
+    other = [
+        Case("regression-ill", "CCAdL symmetric", plan=p) for p in ("without replacement", "random blocks")
+    ]
+    wide = [Case("many", m) for m in ("CCAdL low rank", "CCAdL matrix-free", "CCAdL diagonal symmetric")]
+    new = [*variants, *bold, *clean, *other, *wide]
+    return [*usual, *plans, *exact, *large, *weak, *stiff, *still, *new]
 
 
 CASES = _cases()
@@ -207,5 +276,10 @@ QUICK_SET = {
     Case("gaussian", "SGHMC dense", friction=0.2),
     Case("gaussian-cold", "SGHMC", gradient="full data", s=1.0),
     Case("gaussian", "SGNHT", thermal_mass=100.0),
+    *(Case("regression-ill", "CCAdL symmetric", s=s) for s in (1.0, 4.0)),
+    *(
+        Case("gaussian", m)
+        for m in ("CCAdL low rank", "CCAdL matrix-free symmetric", "SGHMC dense symmetric")
+    ),
 }
 QUICK = [case for case in CASES if case in QUICK_SET]

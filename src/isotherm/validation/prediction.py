@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from isotherm.covariance import Dense
+from isotherm.covariance import Dense, DiagonalLowRank
 from isotherm.gradient import FullData, Minibatch
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
 from isotherm.samplers.adaptive import AdaptiveLangevin
@@ -69,11 +69,15 @@ def why(case: Case, model: Linear, state: Stationary) -> str:
         return cause
     if model.epoch:  # what the noise does there is not what any control assumes
         return _NOT_WHITE
-    return f"Euler at s = {case.s:g}: first-order error of the scheme"
+    scheme = getattr(sampler, "scheme", "euler")
+    order = "second" if scheme == "symmetric" else "first"
+    return f"{scheme} scheme at s = {case.s:g}: error of {order} order in the step"
 
 
 def _uncontrolled(sampler: Sampler) -> str:
-    if getattr(sampler, "covariance", None) is not None:
+    if isinstance(sampler.covariance, DiagonalLowRank):
+        return "noise beyond the leading directions, of which the diagonal alone is controlled"
+    if sampler.covariance is not None:
         return "diagonal control under correlated noise"
     if isinstance(sampler, SGNHT):
         return "noise not proportional to the mass (Proposition 1 does not apply)"
@@ -84,7 +88,8 @@ def _controlled(sampler: Sampler) -> Sampler | None:
     """The same dynamics with the whole covariance, where it has not got it."""
     match sampler:
         case SGNHT():
-            return CCAdL(sampler.step_size, sampler.friction, covariance=Dense(), mass=sampler.mass)
+            settings = {"scheme": sampler.scheme, "mass": sampler.mass}
+            return CCAdL(sampler.step_size, sampler.friction, covariance=Dense(), **settings)
         case SGLD():
             return ModifiedSGLD(sampler.step_size, covariance=Dense())
         case ModifiedSGLD() | SGHMC() | CCAdL() if not isinstance(sampler.covariance, Dense):

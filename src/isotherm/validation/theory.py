@@ -6,13 +6,16 @@ written here from the equations and shares no code with the samplers.
 """
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import optimize
 
-from isotherm.covariance import Covariance, Dense, Diagonal
+from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
+from isotherm.validation.recursion import Moves, drift, friction, kick, stationary, transposed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +66,7 @@ def predict(sampler: Sampler, model: Linear) -> Stationary | None:
 
     The sampler's own estimate tends to C, of which it sees what its kind of covariance keeps.
     """
-    C_hat = _kept(getattr(sampler, "covariance", None), model.C)
+    C_hat = _kept(sampler.covariance, model)
     if C_hat is None:
         return None
     h = number(sampler.step_size)
@@ -72,11 +75,13 @@ def predict(sampler: Sampler, model: Linear) -> Stationary | None:
             return sgld(model, h, C_hat)
         case ModifiedSGLD():
             return sgld(model, h, C_hat, first_order=sampler.form == "first-order")
-        case SGHMC(scheme="euler"):
-            return sghmc(model, h, number(sampler.friction), C_hat)
-        case SGNHT(scheme="euler") | CCAdL(scheme="euler"):
+        case SGHMC(scheme="euler" | "symmetric"):
+            symmetric = sampler.scheme == "symmetric"
+            return sghmc(model, h, number(sampler.friction), C_hat, symmetric=symmetric)
+        case SGNHT() | CCAdL():
             mu = number(len(model.m) if sampler.thermal_mass is None else sampler.thermal_mass)
-            return thermostatted(model, h, number(sampler.friction), C_hat, mu=mu)
+            step = partial(_STEPS[sampler.scheme], inverse_of=_inverse(sampler.covariance))
+            return thermostatted(model, h, number(sampler.friction), C_hat, mu=mu, step=step)
     return None
 
 
@@ -85,15 +90,31 @@ def number(hyper: Any) -> float:
     return float(hyper)
 
 
-def _kept(covariance: Covariance | None, C: np.ndarray) -> np.ndarray | None:
+def _kept(covariance: Covariance | None, model: Linear) -> np.ndarray | None:
+    C = model.C
     match covariance:
         case None:
             return np.zeros_like(C)
         case Diagonal():
             return np.diag(np.diag(C))
-        case Dense():
+        case Dense() | MatrixFree():
             return C
+        case DiagonalLowRank():
+            # The leading directions of the whitened noise, and the diagonal of what they leave.
+            scale = np.sqrt(np.outer(model.m, model.m))
+            values, vectors = np.linalg.eigh(C / scale)
+            leading = (vectors * values)[:, -covariance.rank :] @ vectors[:, -covariance.rank :].T
+            return (leading + np.diag(np.diag(C / scale - leading))) * scale
     return None
+
+
+def _inverse(covariance: Covariance | None) -> Callable[[np.ndarray], np.ndarray]:
+    """What of S stands in the inverse of the symmetric scheme."""
+    return _diagonal_of if isinstance(covariance, MatrixFree) else lambda S: S
+
+
+def _diagonal_of(S: np.ndarray) -> np.ndarray:
+    return S * np.eye(S.shape[-1])
 
 
 def sgld(model: Linear, h: float, C_hat: np.ndarray, *, first_order: bool = False) -> Stationary:
@@ -105,41 +126,119 @@ def sgld(model: Linear, h: float, C_hat: np.ndarray, *, first_order: bool = Fals
     else:
         remainder, clipped = _positive(eye - h / (2 * model.T) * C_hat)
         added = 2 * h * model.T * remainder
-    F = eye - h * model.P
-    X = _stationary(F, eye, h**2 * model.C, added, model)
-    return Stationary(X, clipped=clipped, relaxation=_relaxation(F))
+    moves = Moves(eye - h * model.P, h * eye, added)
+    X = stationary(moves, model.C, carry=model.carry, epoch=model.epoch)
+    return Stationary(X, clipped=clipped, relaxation=moves.relaxation)
 
 
-def sghmc(model: Linear, h: float, A: float, C_hat: np.ndarray) -> Stationary:
-    """SGHMC with the estimate `C_hat` (zero: none): damping A, noise h^2 C + 2 h T (A M - h C_hat / 2 T)."""
+def sghmc(model: Linear, h: float, A: float, C_hat: np.ndarray, *, symmetric: bool = False) -> Stationary:
+    """SGHMC with the estimate `C_hat` (zero: none): damping A, noise h^2 C + 2 h T (A M - h C_hat / 2 T).
+
+    Symmetric: half a drift, the kick with the damping at its midpoint, half a drift.
+    """
     root = np.sqrt(model.m)
-    white = C_hat / np.outer(root, root)
-    remainder, clipped = _positive(np.eye(len(root)) - h / (2 * A * model.T) * white)
+    remainder, clipped = _positive(np.eye(len(root)) - h / (2 * A * model.T) * C_hat / np.outer(root, root))
     added = 2 * h * A * model.T * remainder * np.outer(root, root)
-    return dataclasses.replace(_momentum(model, h, A * np.eye(len(root)), added), clipped=clipped)
+    P, C, inverse_mass, added, eye = _shaped(model, added)
+    half = h * A / 2
+    if symmetric:
+        scale = 1 / (1 + half)
+        kicked = kick(P, scale * (1 - half) * eye, scale * h * eye, scale**2 * added)
+        moves = drift(inverse_mass, h / 2).then(kicked).then(drift(inverse_mass, h / 2))
+    else:
+        moves = drift(inverse_mass, h).then(kick(P, (1 - 2 * half) * eye, h * eye, added))
+    X = stationary(moves, C, carry=model.carry, epoch=model.epoch)
+    return dataclasses.replace(_finished(X, model, moves), clipped=clipped)
 
 
 def frozen(model: Linear, h: float, A: float, *, xi: float, C_hat: np.ndarray) -> Stationary:
-    """SGNHT (`C_hat` zero) and CCAdL with an infinite thermal mass: damping xi + (h / 2 T) C_hat M^-1."""
-    damping = xi * np.eye(len(model.m)) + h / (2 * model.T) * C_hat / model.m
+    """Scheme `"euler"` of SGNHT (`C_hat` zero) and CCAdL with an infinite thermal mass: friction xi."""
+    return dataclasses.replace(euler(model, h, A, xi, C_hat)[0], xi=xi)
+
+
+def euler(
+    model: Linear,
+    h: float,
+    A: float,
+    xi: float,
+    C_hat: np.ndarray,
+    *,
+    midpoint: bool = False,
+    inverse_of: Any = None,
+) -> tuple[Stationary, float]:
+    """The paper's step at a fixed xi, and the kinetic temperature that its thermostat feels."""
+    del inverse_of
     added = 2 * h * A * model.T * np.diag(model.m)
-    return dataclasses.replace(_momentum(model, h, damping, added), xi=xi)
+    P, C, inverse_mass, added, eye = _shaped(model, added)
+    C_hat = C_hat if P.ndim == 2 else np.diag(C_hat)[:, None, None]
+    keeps = (1 - h * xi) * eye - h**2 / (2 * model.T) * C_hat @ inverse_mass
+    moves = drift(inverse_mass, h).then(kick(P, keeps, h * eye, added))
+    X = stationary(moves, C, carry=model.carry, epoch=model.epoch)
+    state = _finished(X, model, moves)
+    if not midpoint:
+        return state, state.kinetic
+    # Cov(p', p) = F_p X, and the mean of the two has a quarter of all four covariances.
+    k = P.shape[-1]
+    cross = (moves.F @ X)[..., k:, k:]
+    mean = (2 * X[..., k:, k:] + cross + transposed(cross)) / 4
+    return state, _temperature(mean, model)
 
 
-def thermostatted(model: Linear, h: float, A: float, C_hat: np.ndarray, *, mu: float = np.inf) -> Stationary:
+def symmetric(
+    model: Linear,
+    h: float,
+    A: float,
+    xi: float,
+    C_hat: np.ndarray,
+    *,
+    inverse_of: Callable[[np.ndarray], np.ndarray],
+) -> tuple[Stationary, float]:
+    """A O A and the midpoint kick at a fixed xi. Its thermostat feels p before O and after it."""
+    keeps = np.exp(-xi * h)
+    spread = 2 * h if xi == 0 else -np.expm1(-2 * xi * h) / xi
+    P, C, inverse_mass, added, eye = _shaped(model, A * model.T * spread * np.diag(model.m))
+    C_hat = C_hat if P.ndim == 2 else np.diag(C_hat)[:, None, None]
+    S = h**2 / model.T * C_hat @ inverse_mass
+    inverse = np.linalg.inv(eye + inverse_of(S) / 4)
+    rubbed = drift(inverse_mass, h / 2).then(friction(keeps * eye, added))
+    kicked = kick(P, eye - inverse @ S / 2, h * inverse, np.zeros_like(P))
+    moves = rubbed.then(drift(inverse_mass, h / 2)).then(kicked)
+    X = stationary(moves, C, carry=model.carry, epoch=model.epoch)
+    state, k = _finished(X, model, moves), P.shape[-1]
+    after = (rubbed.F @ X @ transposed(rubbed.F) + rubbed.white)[..., k:, k:]
+    return state, (state.kinetic + _temperature(after, model)) / 2
+
+
+_STEPS: dict[str, Callable[..., tuple[Stationary, float]]] = {
+    "euler": euler,
+    "euler-midpoint": partial(euler, midpoint=True),
+    "symmetric": symmetric,
+}
+
+
+def thermostatted(
+    model: Linear,
+    h: float,
+    A: float,
+    C_hat: np.ndarray,
+    *,
+    mu: float = np.inf,
+    step: Callable[..., tuple[Stationary, float]] = euler,
+) -> Stationary:
     """The same with xi at the mean that makes the kinetic temperature T, which a thermostat enforces exactly.
 
     That xi fluctuates, with variance T / mu, is left out of the moments: where the target is preserved xi and
     the rest are independent, and they move by terms of order h T / mu; where it is not, departures soften by
-    terms of order T / mu. The mean of xi itself is lower by h T / (2 mu): xi has just felt the p that it damps,
-    Cov(xi, p'M^-1 p) = h N_d T^2 / mu, half of which its variance takes back in E[(1 - h xi)^2].
+    terms of order T / mu. Under Euler the mean of xi itself is lower by h T / (2 mu): xi has just felt the p that
+    it damps, Cov(xi, p'M^-1 p) = h N_d T^2 / mu, half of which its variance takes back in E[(1 - h xi)^2]. The
+    symmetric scheme has no such term.
     """
 
     def excess(xi: float) -> float:
-        state = frozen(model, h, A, xi=xi, C_hat=C_hat)
-        return state.kinetic - model.T if state.finite else np.inf
+        state, felt = step(model, h, A, xi, C_hat)
+        return felt - model.T if state.finite else np.inf
 
-    # From strong friction downwards, still below 1/h where the recursion turns over, to the first xi that is hot.
+    # From strong friction downwards, still below 1/h where Euler turns over, to the first xi that is hot.
     grid = np.linspace(0.9, -0.9, 37) / h
     values = np.array([excess(xi) for xi in grid])
     cold = np.flatnonzero(values <= 0)
@@ -148,7 +247,9 @@ def thermostatted(model: Linear, h: float, A: float, C_hat: np.ndarray, *, mu: f
         return Stationary(np.full_like(model.P, np.nan), np.full_like(model.P, np.nan), np.nan)
     last = cold[0] + hot[0]
     xi = number(optimize.bisect(excess, grid[last], grid[last - 1], xtol=1e-10 / h))
-    return dataclasses.replace(frozen(model, h, A, xi=xi, C_hat=C_hat), xi=xi - h * model.T / (2 * mu))
+    explicit = getattr(step, "func", step) is not symmetric
+    shift = h * model.T / (2 * mu) if explicit else 0.0
+    return dataclasses.replace(step(model, h, A, xi, C_hat)[0], xi=xi - shift)
 
 
 def _positive(matrix: np.ndarray) -> tuple[np.ndarray, int]:
@@ -156,64 +257,25 @@ def _positive(matrix: np.ndarray) -> tuple[np.ndarray, int]:
     return (vectors * np.maximum(values, 0)) @ vectors.T, int(np.sum(values < 0))
 
 
-def _momentum(model: Linear, h: float, damping: np.ndarray, added: np.ndarray) -> Stationary:
-    """theta' = theta + h M^-1 p, p' = p - h damping p - h P theta' + eta."""
-    d, P, m = len(model.m), model.P, model.m
-    if model.epoch == 0 and all(_is_diagonal(x) for x in (P, model.C, damping, added)):
-        return _momentum_by_axis(model, h, np.diag(damping), np.diag(added))
-    drift = np.hstack([np.eye(d), h * np.diag(1 / m)])
-    F = np.vstack([drift, np.hstack([np.zeros((d, d)), np.eye(d) - h * damping]) - h * P @ drift])
-    G = np.vstack([np.zeros((d, d)), np.eye(d)])
-    X = _stationary(F, G, h**2 * model.C, added, model)
-    root = np.sqrt(m)
-    return Stationary(X[:d, :d], X[d:, d:] / np.outer(root, root), relaxation=_relaxation(F))
+def _shaped(model: Linear, added: np.ndarray) -> tuple[np.ndarray, ...]:
+    """P, C, M^-1, the added noise and the identity, by axis where nothing couples the axes."""
+    matrices = (model.P, model.C, np.diag(1 / model.m), added, np.eye(len(model.m)))
+    if model.epoch == 0 and all(not np.any(x - np.diag(np.diag(x))) for x in matrices):
+        return tuple(np.diag(x)[:, None, None] for x in matrices)
+    return matrices
 
 
-def _momentum_by_axis(model: Linear, h: float, damping: np.ndarray, added: np.ndarray) -> Stationary:
-    """`_momentum` where nothing couples the axes: as many recursions of two numbers, for many dimensions."""
-    P, m, one = np.diag(model.P), model.m, np.ones(len(model.m))
-    F = np.array([[one, h / m], [-h * P, one - h * damping - h**2 * P / m]]).transpose(2, 0, 1)
-    if np.max(np.abs(np.linalg.eigvals(F))) >= 1 - 1e-12:
-        return Stationary(np.full_like(model.P, np.nan), np.full_like(model.P, np.nan))
-    Q = np.zeros((len(m), 2, 2))
-    Q[:, 1, 1] = h**2 * np.diag(model.C) + added
-    X = _lyapunov(F, Q)
-    return Stationary(np.diag(X[:, 0, 0]), np.diag(X[:, 1, 1] / m), relaxation=_relaxation(F))
+def _finished(X: np.ndarray, model: Linear, moves: Moves) -> Stationary:
+    if X.ndim == 3:
+        theta, p = np.diag(X[:, 0, 0]), np.diag(X[:, 1, 1])
+    else:
+        d = len(model.m)
+        theta, p = X[:d, :d], X[d:, d:]
+    root = np.sqrt(model.m)
+    return Stationary(theta, p / np.outer(root, root), relaxation=moves.relaxation)
 
 
-def _is_diagonal(x: np.ndarray) -> bool:
-    return not np.any(x - np.diag(np.diag(x)))
-
-
-def _stationary(
-    F: np.ndarray, G: np.ndarray, noise: np.ndarray, added: np.ndarray, model: Linear
-) -> np.ndarray:
-    """The covariance of x' = F x + G (gradient noise + added noise), a mean over the epoch where there is one."""
-    if np.max(np.abs(np.linalg.eigvals(F))) >= 1 - 1e-12:
-        return np.full_like(F, np.nan)
-    if model.epoch == 0:
-        return _lyapunov(F, G @ (noise + added) @ G.T)
-    # x_k = F^k x_0 + sum_j F^(k-1-j) G (g_j + white); Cov(g_i, g_j) = -r C for i != j in one epoch.
-    r, size = model.carry, len(F)
-    power, total = np.eye(size), np.zeros_like(G)
-    own, white, after = np.zeros((size, size)), np.zeros((size, size)), []
-    for _ in range(model.epoch):
-        power, total = F @ power, F @ total + G
-        own, white = F @ own @ F.T + G @ noise @ G.T, F @ white @ F.T + G @ added @ G.T
-        after.append((power, (1 + r) * own - r * total @ noise @ total.T + white))
-    start = _lyapunov(*after[-1])
-    return np.mean([power @ start @ power.T + W for power, W in after], axis=0)
-
-
-def _relaxation(F: np.ndarray) -> float:
-    radius = np.max(np.abs(np.linalg.eigvals(F)))
-    return float(-1 / np.log(radius)) if radius < 1 else np.inf
-
-
-def _lyapunov(F: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """The sum of F^k Q F'^k by doubling, for one recursion or a stack of them."""
-    X = Q
-    while np.max(np.abs(F)) > 1e-12:
-        X = X + F @ X @ np.swapaxes(F, -1, -2)
-        F = F @ F
-    return X
+def _temperature(covariance: np.ndarray, model: Linear) -> float:
+    """tr(Cov(p) M^-1) / N_d."""
+    diagonal = np.diagonal(covariance, axis1=-2, axis2=-1).reshape(-1)
+    return float(np.mean(diagonal / model.m))

@@ -29,7 +29,9 @@ lint: $(VENV)/.dev
 validate: $(VENV)/.dev
 	$(BIN)/isotherm validate --out $(OUT)/validation
 
+# What a step costs, and what it buys; then what the driver costs.
 bench: $(VENV)/.dev
+	$(BIN)/isotherm bench --out $(OUT)/bench
 	$(BIN)/python benchmarks/driver.py --out $(OUT)/bench
 
 docs: $(VENV)/.dev

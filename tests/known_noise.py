@@ -101,7 +101,7 @@ class KnownNoise(iso.Gradient):
         B = jnp.sqrt(self.scale) * self.root(theta)
         k = B.shape[1]
         force = unravel(self.target.force(theta) + B @ jax.random.normal(key, (k,)))
-        contrasts = None if needs is iso.Needs.NOTHING else jax.vmap(unravel)(np.sqrt(k) * B.T)
+        contrasts = None if not needs.contrasts else jax.vmap(unravel)(np.sqrt(k) * B.T)
         return iso.GradientEstimate(force, contrasts, jnp.zeros(()))
 
 

@@ -27,7 +27,7 @@ class CoordinateNoise(iso.Gradient):
         del batch
         sd = jnp.sqrt(C0 + C1 * position**2)
         force = -position + sd * jax.random.normal(key, position.shape)
-        return iso.GradientEstimate(force, None if needs is iso.Needs.NOTHING else sd[None], jnp.zeros(()))
+        return iso.GradientEstimate(force, None if not needs.contrasts else sd[None], jnp.zeros(()))
 
 
 def sweep(samplers, *, seed, dimension, num_chains, num_steps):

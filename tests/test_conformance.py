@@ -9,7 +9,7 @@ import pytest
 import isotherm as iso
 from isotherm import tree
 from isotherm.data.rows import as_rows
-from table import SAMPLERS
+from table import SAMPLERS, every_sampler
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.normal(size=(60, 2)).astype(np.float32), "y": RNG.normal(size=60).astype(np.float32)}
@@ -36,9 +36,6 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
-every_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
-
-
 def kernel_of(sampler):
     return iso.Kernel(sampler, iso.Minibatch(POSTERIOR), num_data=60, batch_size=6)
 
@@ -53,11 +50,12 @@ def run_loop(sampler, key, init=INIT, steps=20):
         state, info, _visit = kernel.step(state, data, key=key)
         return state, (state.position, info)
 
-    return jax.lax.scan(body, kernel.init(init, key=key), length=steps)
+    return jax.lax.scan(body, kernel.init(init, data, key=key), length=steps)
 
 
 @every_sampler
-def test_state_keeps_structure_shapes_and_dtypes(sampler):
+def test_state_keeps_structure_shapes_and_dtypes(name):
+    sampler = SAMPLERS[name]
     final, (positions, _) = run_loop(sampler, jax.random.key(0))
     assert jax.tree.structure(final.position) == jax.tree.structure(INIT)
     for before, after in zip(jax.tree.leaves(INIT), jax.tree.leaves(final.position), strict=True):
@@ -69,7 +67,8 @@ def test_state_keeps_structure_shapes_and_dtypes(sampler):
 
 
 @every_sampler
-def test_float64_chain_stays_float64(sampler):
+def test_float64_chain_stays_float64(name):
+    sampler = SAMPLERS[name]
     with jax.enable_x64(True):
         init = jax.tree.map(lambda x: jnp.asarray(np.asarray(x), jnp.float64), INIT)
         final, _ = run_loop(sampler, jax.random.key(0), init=init)
@@ -78,14 +77,16 @@ def test_float64_chain_stays_float64(sampler):
 
 @pytest.mark.slow
 @every_sampler
-def test_float32_chain_stays_float32_under_x64(sampler):
+def test_float32_chain_stays_float32_under_x64(name):
+    sampler = SAMPLERS[name]
     with jax.enable_x64(True):
         final, _ = run_loop(sampler, jax.random.key(0))
         assert {x.dtype for x in jax.tree.leaves(final.position)} == {jnp.dtype("float32")}
 
 
 @every_sampler
-def test_same_key_repeats_and_another_differs(sampler):
+def test_same_key_repeats_and_another_differs(name):
+    sampler = SAMPLERS[name]
     first, again, other = (tree.ravel(run_loop(sampler, jax.random.key(k))[0].position) for k in (1, 1, 2))
     assert jnp.array_equal(first, again)
     assert not jnp.any(first == other)
@@ -93,7 +94,9 @@ def test_same_key_repeats_and_another_differs(sampler):
 
 @pytest.mark.slow
 @every_sampler
-def test_vmap_over_hyper_parameters_and_chains(sampler):
+def test_vmap_over_hyper_parameters_and_chains(name):
+    sampler = SAMPLERS[name]
+
     def final(step_size, key):
         own = eqx.tree_at(lambda s: s.step_size, sampler, step_size)
         return tree.ravel(run_loop(own, key)[0].position)
@@ -105,11 +108,12 @@ def test_vmap_over_hyper_parameters_and_chains(sampler):
 
 
 @every_sampler
-def test_resume_from_a_state_equals_uninterrupted(sampler):
+def test_resume_from_a_state_equals_uninterrupted(name):
+    sampler = SAMPLERS[name]
     data, _ = as_rows(DATA)
     kernel, key = kernel_of(sampler), jax.random.key(5)
     step = eqx.filter_jit(lambda s: kernel.step(s, data, key=key)[0])
-    state = kernel.init(INIT, key=key)
+    state = kernel.init(INIT, data, key=key)
     for _ in range(4):
         state = step(state)
     # Through plain arrays, as a checkpoint would.
@@ -119,7 +123,8 @@ def test_resume_from_a_state_equals_uninterrupted(sampler):
 
 
 @every_sampler
-def test_driver_equals_own_loop(sampler):
+def test_driver_equals_own_loop(name):
+    sampler = SAMPLERS[name]
     seed = jax.random.key(7)
     draws = iso.sample(
         POSTERIOR,
@@ -140,7 +145,8 @@ def test_driver_equals_own_loop(sampler):
 
 @pytest.mark.slow
 @every_sampler
-def test_schedules_stand_wherever_a_scalar_does(sampler):
+def test_schedules_stand_wherever_a_scalar_does(name):
+    sampler = SAMPLERS[name]
     names = [name for name in ("step_size", "friction", "temperature") if hasattr(sampler, name)]
     values = [jnp.ones(()) if getattr(sampler, name) is None else getattr(sampler, name) for name in names]
 
@@ -159,7 +165,8 @@ def test_schedules_stand_wherever_a_scalar_does(sampler):
 
 
 @every_sampler
-def test_one_trace_serves_all_numbers_chunks_and_seeds(sampler):
+def test_one_trace_serves_all_numbers_chunks_and_seeds(name):
+    sampler = SAMPLERS[name]
     traces = []
 
     def counted(params, datum):

@@ -1,4 +1,4 @@
-"""The running estimate of the noise covariance, and the operators that samplers apply."""
+"""The running estimate of the noise covariance."""
 
 import equinox as eqx
 import jax
@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.covariance import DenseOperator, DiagonalOperator
 from monte_carlo import LIMIT, assert_mean
 
 LIKE = {"a": jnp.zeros(2), "b": jnp.zeros((2, 2))}
-MASSES = {"scalar": 2.0, "pytree": {"a": jnp.asarray([1.0, 3.0]), "b": jnp.asarray([[0.5, 2.0], [1.5, 4.0]])}}
 D = 6
 RNG = np.random.default_rng(0)
 STEPS = 12
@@ -67,10 +65,10 @@ LADDER = np.array([1, 4, 16, 64, 256])
 
 
 @eqx.filter_jit
-def _averages_at_a_point(plan, x, keys):
+def _averages_at_a_point(plan, covariance, x, keys):
     """Running averages at one position on the ladder of t: (replicas, ladder, 2, 2)."""
     posterior = iso.Posterior(lambda theta, row: -jnp.sum((row - theta) ** 2 * jnp.asarray([1.0, 0.5])))
-    covariance, gradient, theta = iso.Dense(), iso.Minibatch(posterior), jnp.asarray([0.3, -0.2])
+    gradient, theta = iso.Minibatch(posterior), jnp.asarray([0.3, -0.2])
 
     def replica(key):
         batch_key, gradient_key = jax.random.split(key)
@@ -78,7 +76,8 @@ def _averages_at_a_point(plan, x, keys):
         def step(average, t):
             key = jax.random.fold_in(batch_key, t)
             batch = plan.batch(x, t, num_data=N, batch_size=BATCH, key=key, chain_key=batch_key)
-            estimate = gradient(theta, batch, needs=iso.Needs.EXACT, key=jax.random.fold_in(gradient_key, t))
+            own = jax.random.fold_in(gradient_key, t)
+            estimate = gradient(theta, batch, needs=covariance.needs, key=own)
             average = covariance.update(average, estimate)
             return average, average.operator.matrix
 
@@ -88,7 +87,8 @@ def _averages_at_a_point(plan, x, keys):
 
 
 @pytest.mark.parametrize("plan", [iso.WithReplacement(), iso.WithoutReplacement()], ids=["with", "without"])
-def test_estimate_converges_to_the_covariance_of_the_force(plan):
+@pytest.mark.parametrize("estimate", ["exact", "contrasts"])
+def test_estimate_converges_to_the_covariance_of_the_force(plan, estimate):
     """At a fixed position the average over t batches is unbiased and its error falls as t^(-1/2).
 
     Every t has 400 replicas of its own. Bias: each entry at t = 256 and at t = 1 to 5 standard errors, 6e-7.
@@ -98,7 +98,7 @@ def test_estimate_converges_to_the_covariance_of_the_force(plan):
     keys = jax.random.split(jax.random.key(1), REPLICAS)
     g = 2 * x * [1.0, 0.5]
     exact = N**2 / BATCH * np.cov(g.T, bias=plan.noise_factor(N, BATCH) == 1.0) * plan.noise_factor(N, BATCH)
-    got = np.asarray(_averages_at_a_point(plan, jnp.asarray(x, jnp.float32), keys), np.float64)
+    got = np.float64(_averages_at_a_point(plan, iso.Dense(estimate), jnp.asarray(x, jnp.float32), keys))
     for i, j in ((0, 0), (0, 1), (1, 1)):
         assert_mean(got[:, -1, i, j], exact[i, j])
         assert_mean(got[:, 0, i, j], exact[i, j])
@@ -111,54 +111,3 @@ def test_estimate_converges_to_the_covariance_of_the_force(plan):
     slope_error = np.sqrt(np.sum((weight * error / mean / 2) ** 2))
     assert slope_error < 0.02
     assert abs(slope + 0.5) < LIMIT * slope_error
-
-
-def dense_operator():
-    root = np.random.default_rng(5).normal(size=(D, D))
-    return DenseOperator(jnp.asarray(root @ root.T, jnp.float32)), root @ root.T
-
-
-def diagonal_operator():
-    values = np.random.default_rng(6).gamma(1.0, size=D) * 4
-    return DiagonalOperator(from_vector(values)), np.diag(values)
-
-
-def from_vector(v):
-    v = jnp.asarray(v, jnp.float32)
-    return {"a": v[:2], "b": v[2:].reshape(2, 2)}
-
-
-def to_vector(tree):
-    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)]).astype(np.float64)
-
-
-@pytest.mark.parametrize("make", [dense_operator, diagonal_operator], ids=["dense", "diagonal"])
-@pytest.mark.parametrize("mass", MASSES.values(), ids=MASSES.keys())
-def test_operator_against_numpy(make, mass):
-    """Product, trace, largest eigenvalue, and the root of I - c M^-1/2 C M^-1/2 with what it clips."""
-    C, matrix = make()
-    m = np.full(D, 2.0) if mass == 2.0 else to_vector(mass)
-    white = matrix / np.sqrt(np.outer(m, m))
-    values, vectors = np.linalg.eigh(white)
-    x = np.random.default_rng(7).normal(size=D)
-    np.testing.assert_allclose(to_vector(C.mv(from_vector(x))), matrix @ x, rtol=1e-4, atol=1e-4)
-    assert float(C.trace(mass)) == pytest.approx(np.trace(white), rel=1e-5)
-    assert float(C.lambda_max(mass)) == pytest.approx(values[-1], rel=1e-5)
-    # c that leaves every direction, some, and none with a positive remainder
-    for c, clipped in (
-        (0.0, 0),
-        (0.9 / values[-1], 0),
-        (2 / (values[2] + values[3]), 3),
-        (1.1 / values[0], D),
-    ):
-        columns, counts = [], set()
-        for e in np.eye(D):
-            y, count = C.sqrt_remainder(jnp.asarray(c), from_vector(e), mass)
-            columns.append(to_vector(y))
-            counts.add(int(count))
-        root = np.column_stack(columns)
-        positive = vectors @ np.diag(np.maximum(1 - c * values, 0)) @ vectors.T
-        assert counts == {clipped}
-        np.testing.assert_allclose(root, root.T, atol=1e-3)
-        np.testing.assert_allclose(root @ root, positive, atol=1e-3)
-        assert np.linalg.eigvalsh(root).min() > -1e-3

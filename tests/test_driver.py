@@ -87,8 +87,15 @@ def test_moments_far_from_zero():
     assert abs(draws.moments.variance[0] / expected - 1) < 5 * 0.002
 
 
-@pytest.mark.parametrize("sampler", [iso.CCAdL(0.02, 2.0, iso.Dense()), iso.SGHMC(0.02, 9.0, iso.Diagonal())])
-def test_burn_in_ends_with_a_fresh_average(sampler):
+@pytest.mark.parametrize(
+    ("sampler", "seen"),
+    [
+        (iso.CCAdL(0.02, 2.0, iso.Dense("exact")), 0),
+        (iso.SGHMC(0.02, 9.0, iso.Diagonal()), 16),
+    ],
+    ids=["empty", "seeded"],
+)
+def test_burn_in_ends_with_a_fresh_average(sampler, seen):
     """From a start 10 units (64 sd) away: what was averaged on the way is forgotten, the rest goes on."""
     posterior, data, _ = normal_mean()
     far = jnp.full(2, 10.0)
@@ -97,11 +104,15 @@ def test_burn_in_ends_with_a_fresh_average(sampler):
     kernel = iso.Kernel(sampler, iso.Minibatch(posterior), num_data=40, batch_size=8)
     key = jax.random.fold_in(jax.random.key(0), 0)
     step = jax.jit(lambda s: kernel.step(s, data, key=key)[0])
-    state = kernel.init(far, key=key)
+    state = kernel.init(far, data, key=key)
+    assert int(state.covariance.count) == seen
     for _ in range(300):
         state = step(state)
-    empty = kernel.init(state.position, key=key).covariance
-    state = iso.State(state.position, state.momentum, state.xi, empty, state.step)
+    fresh = kernel.settle(state, data, key=key).covariance
+    assert int(fresh.count) == seen
+    if seen == 0:
+        assert not np.any(fresh.operator.matrix)
+    state = iso.State(state.position, state.momentum, state.xi, fresh, state.step)
     np.testing.assert_allclose(draws.posterior[0, 1], step(step(state)).position, rtol=1e-4)
 
 

@@ -40,7 +40,7 @@ def test_the_force_is_that_of_the_position_it_moves(name):
     """The gradient is taken at the position after the drift, and the visit says where that was."""
     sampler, key = SAMPLERS[name], jax.random.key(1)
     kernel = iso.Kernel(sampler, Recorded(), N, D)
-    before = kernel.init(jnp.asarray([1.0, -0.5, 0.2, 2.0]), key=key)
+    before = kernel.init(jnp.asarray([1.0, -0.5, 0.2, 2.0]), jnp.asarray(ROWS), key=key)
     where = np.asarray(sampler.drift(before, key=jax.random.key(2)).position)
     after, _, visit = kernel.step(before, jnp.asarray(ROWS), key=key)
     np.testing.assert_array_equal(visit.position, where)
@@ -65,7 +65,7 @@ def test_rows_gradient_noise_and_added_noise_are_independent():
             added = after.momentum - (1 - h * A) * before.momentum - h * force
             return after, jnp.stack([visit.estimate.contrasts[0], force + visit.position**3, added])
 
-        start = kernel.init(jnp.zeros(D), key=key)
+        start = kernel.init(jnp.zeros(D), jnp.asarray(ROWS), key=key)
         return start.momentum, jax.lax.scan(step, start, length=STEPS)[1]
 
     first, later = jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(3), CHAINS))

@@ -185,7 +185,7 @@ def visits(plan, num_data, batch_size, keys, num_steps):
             state, _, visit = kernel.step(state, data, key=key)
             return state, visit.estimate.force
 
-        return jax.lax.scan(step, kernel.init(jnp.zeros(num_data), key=key), length=num_steps)[1]
+        return jax.lax.scan(step, kernel.init(jnp.zeros(num_data), data, key=key), length=num_steps)[1]
 
     return jax.vmap(chain)(keys)
 

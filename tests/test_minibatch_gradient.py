@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-
-N, DIMENSION = 5, 3
-RNG = np.random.default_rng(0)
-DATA = {
-    "x": jnp.asarray(RNG.normal(size=(N, 2)), jnp.float32),
-    "y": jnp.asarray(RNG.normal(size=N), jnp.float32),
-}
-POSITION = {"w": jnp.asarray([0.4, -0.7]), "b": jnp.asarray(0.3)}
-ROUNDING = 2e-5  # relative, for means over at most 125 float32 gradients of size 1 to 10
+from tiny import (
+    BATCHED,
+    DATA,
+    DIMENSION,
+    POSITION,
+    POSTERIOR,
+    PRIOR_GRADIENT,
+    ROUNDING,
+    N,
+    estimates,
+    flat,
+    log_likelihood,
+    row_gradients,
+)
 
 # Every batch that a plan can draw, equally likely, and its finite-population factor.
 DESIGNS = {
@@ -29,55 +34,11 @@ DESIGNS = {
 designs = pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS.keys())
 
 
-def log_likelihood(theta, row):
-    return -((row["y"] - row["x"] @ theta["w"] - theta["b"]) ** 2) - 0.1 * theta["b"] ** 4
-
-
-def batched_log_likelihood(theta, rows):
-    return -((rows["y"] - rows["x"] @ theta["w"] - theta["b"]) ** 2) - 0.1 * theta["b"] ** 4
-
-
-def log_prior(theta):
-    return -20.0 * theta["w"] @ theta["w"] - 3.0 * theta["b"]
-
-
-POSTERIOR = iso.Posterior(log_likelihood, log_prior)
-
-
-def estimates(posterior, design, needs=iso.Needs.EXACT):
-    """One estimate per batch of the design, stacked, with ravelled vectors in the order b, w."""
-    batches, factor = design
-
-    def one(index):
-        batch = iso.Batch(jax.tree.map(lambda x: x[index], DATA), index, N, factor)
-        estimate = iso.Minibatch(posterior)(POSITION, batch, needs=needs, key=jax.random.key(0))
-        contrasts = None if estimate.contrasts is None else jax.vmap(flat)(estimate.contrasts)
-        return flat(estimate.force), contrasts, estimate.log_density
-
-    out = jax.jit(jax.vmap(one))(jnp.asarray(batches))
-    return jax.tree.map(lambda x: np.asarray(x, np.float64), out)
-
-
-def flat(theta):
-    return jnp.concatenate([theta["b"][None], theta["w"]])
-
-
-def row_gradients():
-    """g_i by hand, in float64."""
-    x, y = (np.asarray(DATA[k], np.float64) for k in "xy")
-    w, b = np.asarray(POSITION["w"], np.float64), float(POSITION["b"])
-    residual = 2 * (y - x @ w - b)
-    return np.column_stack([residual - 0.4 * b**3, residual[:, None] * x])
-
-
-PRIOR_GRADIENT = np.r_[-3.0, -40.0 * np.asarray(POSITION["w"], np.float64)]
-
-
 @designs
 @pytest.mark.parametrize("needs", [iso.Needs.NOTHING, iso.Needs.EXACT])
 def test_mean_force_is_the_full_gradient(design, needs):
     """Over all batches; the prior once, however large N/n is."""
-    force, _, log_density = estimates(POSTERIOR, design, needs)
+    force, _, log_density, _ = estimates(POSTERIOR, design, needs)
     want = row_gradients().sum(axis=0) + PRIOR_GRADIENT
     np.testing.assert_allclose(force.mean(axis=0), want, rtol=ROUNDING, atol=ROUNDING * np.abs(want).max())
     assert log_density.mean() == pytest.approx(float(POSTERIOR.log_density(POSITION, DATA)), rel=ROUNDING)
@@ -88,7 +49,7 @@ def test_contrasts_give_the_covariance_of_the_force(design):
     """Batch by batch mean z z' = (N^2/n) f V, and over all batches that is the covariance of the force."""
     batches, factor = design
     n = len(batches[0])
-    force, z, _ = estimates(POSTERIOR, design)
+    force, z, *_ = estimates(POSTERIOR, design)
     C = np.einsum("bki,bkj->bij", z, z) / z.shape[1]
     g = row_gradients()
     V = np.stack([np.cov(g[list(batch)].T) for batch in batches])
@@ -110,7 +71,7 @@ def test_the_prior_is_not_in_the_covariance():
 def test_batched_and_per_datum_forms_agree(needs):
     design = DESIGNS["with replacement, n=3"]
     one = estimates(POSTERIOR, design, needs)
-    other = estimates(iso.Posterior(batched_log_likelihood, log_prior, batched=True), design, needs)
+    other = estimates(BATCHED, design, needs)
     assert (one[1] is None) == (needs is iso.Needs.NOTHING)
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=ROUNDING, atol=ROUNDING * np.abs(a).max())

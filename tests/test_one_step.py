@@ -2,31 +2,47 @@
 
 A kick is linear: with momentum and force at zero only the added noise is left, and the difference of two kicks
 with one key has none. So the terms of the equation are compared to rounding and the covariance of the noise to its
-Monte Carlo error, with nothing assumed about how a sampler uses its key. Step size, friction, temperature and
-masses all differ from 1, and the first three are schedules read at step 3.
+Monte Carlo error, with nothing assumed about how a sampler uses its key. The numbers are those of `one_step.py`;
+the symmetric schemes of SGNHT and CCAdL are in `test_symmetric_step.py`.
 """
 
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import isotherm as iso
 from isotherm import tree
-from monte_carlo import LIMIT
+from one_step import (
+    BATCH,
+    DIAGONAL,
+    HYPER,
+    KEYS,
+    LIKE,
+    MASS,
+    MOMENTUM,
+    MU,
+    ROUNDING,
+    STEP,
+    THERMOSTAT,
+    THETA,
+    XI,
+    A,
+    C,
+    D,
+    F,
+    P,
+    T,
+    assert_covariance,
+    h,
+    kick,
+    moved,
+    remainder,
+    state_of,
+)
 
-h, A, T, MU, XI, STEP = 0.1, 1.5, 0.7, 5.0, 0.4, 3
-LIKE = {"a": jnp.zeros(2), "b": jnp.zeros((1, 2))}
-MASS = np.array([2.0, 0.5, 1.0, 3.0])
-D, KEYS = 4, 20_000
-RNG = np.random.default_rng(0)
-THETA, P, F = RNG.normal(size=(3, D))
-OLD, NEW = 6 * RNG.normal(size=(2, 3, D))  # three contrasts of the last batch and of this one
-C = (OLD.T @ OLD + NEW.T @ NEW) / 6  # both batches have weight 1/2 in the average after this step
-DIAGONAL = np.diag(np.diag(C))
-ROUNDING = {"rtol": 2e-5, "atol": 2e-5}
+a = h * A / 2
 
 
 @pytest.fixture(autouse=True)
@@ -37,33 +53,12 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
-def scheduled(value):
-    """A schedule that is right at step 3 and nowhere else."""
-    return lambda step: value * (1 + 0.25 * (step - STEP))
-
-
-HYPER = {"step_size": scheduled(h), "temperature": scheduled(T)}
-
-
-def shaped(vector):
-    return tree.unravel_like(jnp.asarray(vector, jnp.float32), LIKE)
-
-
-MOMENTUM = {"friction": scheduled(A), "mass": shaped(MASS), **HYPER}
-THERMOSTAT = {"thermal_mass": MU, **MOMENTUM}
-
-
-def remainder(c, covariance, mass):
-    """M^1/2 (I - c M^-1/2 C M^-1/2) M^1/2 with negative eigenvalues at 0, and their number."""
-    root = np.sqrt(mass)
-    values, vectors = np.linalg.eigh(np.eye(len(mass)) - c * covariance / np.outer(root, root))
-    positive = vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
-    return positive * np.outer(root, root), int(np.sum(values < 0))
-
-
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A sampler; the matrix that its kick applies to the old momentum or position; the covariance of its noise."""
+    """A sampler; the matrix that its kick applies to the old momentum or position; the covariance of its noise.
+
+    `kick` is what the force is multiplied by, and `moves` the share of the drift that comes before the gradient.
+    """
 
     sampler: iso.Sampler
     keeps: np.ndarray
@@ -72,6 +67,8 @@ class Case:
     clipped: int | None = None
     mass: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(D))
     s_per_noise: float = h**2 / T
+    kick: float = h
+    moves: float = 1.0
 
 
 def thermostat(sampler, covariance=None):
@@ -79,11 +76,19 @@ def thermostat(sampler, covariance=None):
     return Case(sampler, np.eye(D) - h * damping, 2 * A * h * T * np.diag(MASS), covariance, mass=MASS)
 
 
-def sghmc(kind, covariance, c=h / (2 * A * T)):
+def ccadl(kind, covariance, scheme="euler"):
+    return thermostat(iso.CCAdL(covariance=kind, scheme=scheme, **THERMOSTAT), covariance)
+
+
+def sghmc(kind, covariance, scheme="euler", c=h / (2 * A * T)):
     noise, clipped = remainder(c, np.zeros((D, D)) if covariance is None else covariance, MASS)
     count = None if covariance is None else clipped
-    sampler = iso.SGHMC(covariance=kind, **MOMENTUM)
-    return Case(sampler, (1 - h * A) * np.eye(D), 2 * A * h * T * noise, covariance, count, MASS)
+    sampler = iso.SGHMC(covariance=kind, scheme=scheme, **MOMENTUM)
+    common = {"covariance": covariance, "clipped": count, "mass": MASS}
+    if scheme == "symmetric":  # p' = [(1 - a) p + h F + eta] / (1 + a)
+        keeps, noise = (1 - a) / (1 + a) * np.eye(D), 2 * A * h * T * noise / (1 + a) ** 2
+        return Case(sampler, keeps, noise, **common, kick=h / (1 + a), moves=0.5)
+    return Case(sampler, (1 - h * A) * np.eye(D), 2 * A * h * T * noise, **common)
 
 
 def modified_sgld(kind, covariance, form="exact"):
@@ -102,39 +107,23 @@ CASES = {
     "SGHMC": sghmc(None, None),
     "SGHMC-dense": sghmc(iso.Dense(), C),
     "SGHMC-diagonal": sghmc(iso.Diagonal(), DIAGONAL),
+    "SGHMC-symmetric": sghmc(None, None, "symmetric"),
+    "SGHMC-symmetric-dense": sghmc(iso.Dense(), C, "symmetric"),
     "SGNHT": thermostat(iso.SGNHT(**THERMOSTAT)),
-    "CCAdL-dense": thermostat(iso.CCAdL(covariance=iso.Dense(), **THERMOSTAT), C),
-    "CCAdL-diagonal": thermostat(iso.CCAdL(covariance=iso.Diagonal(), **THERMOSTAT), DIAGONAL),
+    "SGNHT-midpoint": thermostat(iso.SGNHT(scheme="euler-midpoint", **THERMOSTAT)),
+    "CCAdL-dense": ccadl(iso.Dense(), C),
+    "CCAdL-midpoint": ccadl(iso.Dense(), C, "euler-midpoint"),
+    "CCAdL-diagonal": ccadl(iso.Diagonal(), DIAGONAL),
+    "CCAdL-low-rank": ccadl(
+        iso.DiagonalLowRank(D), C
+    ),  # as many directions as parameters: nothing is left out
+    "CCAdL-matrix-free": ccadl(iso.MatrixFree(), BATCH),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
-def state_of(sampler, theta, p):
-    """A state at step 3 whose average holds one batch."""
-    state = sampler.init(shaped(theta), key=jax.random.key(0))
-    average = state.covariance
-    if average is not None:
-        average = sampler.covariance.update(average, estimate_of(np.zeros(D), OLD))
-    momentum = None if state.momentum is None else shaped(p)
-    xi = None if state.xi is None else jnp.asarray(XI)
-    return iso.State(shaped(theta), momentum, xi, average, jnp.asarray(STEP))
-
-
-def estimate_of(force, contrasts):
-    return iso.GradientEstimate(shaped(force), jax.vmap(shaped)(jnp.asarray(contrasts)), jnp.zeros(()))
-
-
-def moved(state):
-    """What the kick moves: the momentum where there is one, else the position."""
-    return tree.ravel(state.position if state.momentum is None else state.momentum)
-
-
-def kick(sampler, theta, p, force, key):
-    return sampler.kick(state_of(sampler, theta, p), estimate_of(force, NEW), key=key)
-
-
 def test_the_cases_clip_some_directions_and_not_others():
-    for name in ("ModifiedSGLD-dense", "SGHMC-dense", "SGHMC-diagonal"):
+    for name in ("ModifiedSGLD-dense", "SGHMC-dense", "SGHMC-diagonal", "SGHMC-symmetric-dense"):
         assert 0 < CASES[name].clipped < D
 
 
@@ -145,34 +134,31 @@ def test_terms_of_the_kick(case):
     if state.momentum is None:
         start = THETA
     bare, _ = kick(sampler, np.zeros(D), np.zeros(D), np.zeros(D), jax.random.key(1))
-    np.testing.assert_allclose(moved(state) - moved(bare), case.keeps @ start + h * F, **ROUNDING)
+    np.testing.assert_allclose(moved(state) - moved(bare), case.keeps @ start + case.kick * F, **ROUNDING)
     assert int(state.step) == STEP + 1
     np.testing.assert_allclose(float(info.virial), -THETA @ F / D, **ROUNDING)
+    assert (info.s is None) == (case.covariance is None)
     if case.covariance is not None:
         assert int(state.covariance.count) == 2
         root = np.sqrt(case.mass)
         largest = np.linalg.eigvalsh(case.covariance / np.outer(root, root))[-1]
+        # The second eigenvalue is below 4/5 of the first: of an iteration 64 times (4/5)^128 is left, nothing.
         np.testing.assert_allclose(float(info.s), case.s_per_noise * largest, **ROUNDING)
     assert (None if info.clipped is None else int(info.clipped)) == case.clipped
     if state.momentum is None:
         return
-    np.testing.assert_array_equal(tree.ravel(state.position), np.float32(THETA))
     p = np.asarray(moved(state), np.float64)
+    if case.moves == 1:
+        np.testing.assert_array_equal(tree.ravel(state.position), np.float32(THETA))
+    else:
+        np.testing.assert_allclose(
+            tree.ravel(state.position), THETA + (1 - case.moves) * h * p / MASS, **ROUNDING
+        )
     np.testing.assert_allclose(float(info.kinetic_temperature), p @ (p / MASS) / D, **ROUNDING)
     if state.xi is not None:
-        np.testing.assert_allclose(float(state.xi), XI + h / MU * (p @ (p / MASS) - D * T), **ROUNDING)
+        felt = (P + p) / 2 if sampler.scheme == "euler-midpoint" else p
+        np.testing.assert_allclose(float(state.xi), XI + h / MU * (felt @ (felt / MASS) - D * T), **ROUNDING)
         assert float(info.xi) == float(state.xi)
-
-
-def assert_covariance(samples, expected):
-    """Mean zero and the covariance expected, each entry to `LIMIT` standard errors of a normal sample."""
-    x = np.asarray(samples, np.float64)
-    scale = np.outer(np.diag(expected), np.diag(expected))
-    error = np.sqrt((scale + expected**2) / len(x))
-    # Rounding alone is left in a direction whose noise is clipped away.
-    floor = 1e-5 * np.abs(expected).max()
-    assert np.all(np.abs(x.T @ x / len(x) - expected) < LIMIT * error + floor)
-    assert np.all(np.abs(x.mean(axis=0)) < LIMIT * np.sqrt(np.diag(expected) / len(x)) + floor)
 
 
 @every_case
@@ -186,12 +172,12 @@ def test_covariance_of_the_added_noise(case):
 
 @pytest.mark.parametrize("case", [case for name, case in CASES.items() if "SGLD" not in name][::3])
 def test_start_and_drift(case):
-    """p ~ N(0, M T) with the schedules at step 0, and theta moves by h M^-1 p."""
+    """p ~ N(0, M T) with the schedules at step 0, and theta moves by h M^-1 p, or by half of it."""
     at_start = T * (1 - 0.25 * STEP)
     one = lambda key: tree.ravel(case.sampler.init(LIKE, key=key).momentum)
     assert_covariance(jax.vmap(one)(jax.random.split(jax.random.key(3), KEYS)), at_start * np.diag(MASS))
     state = case.sampler.drift(state_of(case.sampler, THETA, P), key=jax.random.key(4))
-    np.testing.assert_allclose(tree.ravel(state.position), THETA + h * P / MASS, **ROUNDING)
+    np.testing.assert_allclose(tree.ravel(state.position), THETA + case.moves * h * P / MASS, **ROUNDING)
     np.testing.assert_array_equal(moved(state), np.float32(P))
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import isotherm as iso
 from isotherm.data.permutation import permute
+from jaxprs import intermediates
 from monte_carlo import assert_uniform
 
 PLANS = [iso.WithReplacement(), iso.WithoutReplacement(), iso.Reshuffled(), iso.RandomBlocks(8)]
@@ -70,19 +71,8 @@ def _step(plan, num_data):
         "y": jax.ShapeDtypeStruct((rows,), jnp.float32),
     }
     key = jax.eval_shape(lambda: jax.random.key(0))
-    state = eqx.filter_eval_shape(kernel.init, jax.ShapeDtypeStruct((3,), jnp.float32), key=key)
+    state = eqx.filter_eval_shape(kernel.init, jax.ShapeDtypeStruct((3,), jnp.float32), data, key=key)
     return lambda state, data, key: kernel.step(state, data, key=key), (state, data, key)
-
-
-def _intermediates(jaxpr):
-    """Shapes of everything computed, in nested computations as well."""
-    for equation in jaxpr.eqns:
-        yield from (v.aval.shape for v in equation.outvars if hasattr(v.aval, "shape"))
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple | list) else [value]:
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    yield from _intermediates(inner)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda p: type(p).__name__)
@@ -94,7 +84,7 @@ def test_cost_of_a_step_does_not_grow_with_the_data(plan):
     flops = []
     for num_data in (10**4, 10**6):
         step, shapes = _step(plan, num_data)
-        computed = list(_intermediates(jax.make_jaxpr(step)(*shapes).jaxpr))
+        computed = list(intermediates(jax.make_jaxpr(step)(*shapes).jaxpr))
         assert len(computed) > 100
         assert max(max(shape, default=0) for shape in computed) < 1000
         flops.append(jax.jit(step).lower(*shapes).compile().cost_analysis()["flops"])

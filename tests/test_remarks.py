@@ -34,7 +34,7 @@ def clipped_steps(sampler, num_steps=50):
         state, info, _ = kernel.step(state, jnp.zeros(2), key=jax.random.key(1))
         return state, info.clipped
 
-    state = kernel.init(jnp.zeros(2), key=jax.random.key(1))
+    state = kernel.init(jnp.zeros(2), jnp.zeros(2), key=jax.random.key(1))
     return int(jnp.sum(jax.lax.scan(step, state, length=num_steps)[1] > 0))
 
 
@@ -58,7 +58,7 @@ def visited(sampler, start, keys, num_steps=200):
             state, _, visit = kernel.step(state, rows, key=key)
             return state, visit.position
 
-        state = kernel.init(start, key=key)
+        state = kernel.init(start, rows, key=key)
         if state.momentum is not None:
             state = eqx.tree_at(lambda s: s.momentum, state, jnp.zeros_like(start))
         return jax.lax.scan(step, state, length=num_steps)[1]

@@ -23,17 +23,13 @@ from isotherm.data import minibatch
 from isotherm.sampling import run as run_module
 from models import call, normal_mean
 from recorded import record
-from table import SAMPLERS
+from table import SAMPLERS, slow_unless
 
 HERE = Path(__file__).parent
 RECORDED = json.loads(record.FILE.read_text())
 TOLERANCE = 10 * record.STEPS * 2.0**-24
 # The rest is left to `make test`. `SGHMC-dense` is in the check by way of the plans.
-IN_CHECK = ("SGLD", "SGNHT", "CCAdL-dense", "WithReplacement", "RandomBlocks")
-
-
-def slow_unless_in_check(names):
-    return [n if n in IN_CHECK else pytest.param(n, marks=pytest.mark.slow) for n in names]
+IN_CHECK = ("SGLD", "SGNHT", "CCAdL-dense", "CCAdL-symmetric-matrix-free", "WithReplacement", "RandomBlocks")
 
 
 def short(**options):
@@ -153,13 +149,13 @@ def test_a_chain_is_the_same_among_64_and_in_a_sweep():
     assert_close(swept[0].posterior, few.posterior)
 
 
-@pytest.mark.parametrize("name", slow_unless_in_check(SAMPLERS))
+@pytest.mark.parametrize("name", slow_unless(IN_CHECK, SAMPLERS))
 def test_a_sampler_draws_what_is_on_record(name):
     assert_on_record(record.sampler_end(SAMPLERS[name]), "samplers", name)
 
 
 @pytest.mark.filterwarnings("ignore:.*Reshuffled.*:isotherm.IsothermWarning")
-@pytest.mark.parametrize("name", slow_unless_in_check(record.PLANS))
+@pytest.mark.parametrize("name", slow_unless(IN_CHECK, record.PLANS))
 def test_a_minibatch_plan_draws_what_is_on_record(name):
     assert_on_record(record.plan_end(record.PLANS[name]), "plans", name)
 

@@ -28,6 +28,7 @@ from isotherm.covariance import Operator as Operator
 
 # Samplers
 from isotherm.samplers import CCAdL as CCAdL
+from isotherm.samplers import ModifiedCCAdL as ModifiedCCAdL
 from isotherm.samplers import ModifiedSGLD as ModifiedSGLD
 from isotherm.samplers import Sampler as Sampler
 from isotherm.samplers import SGHMC as SGHMC

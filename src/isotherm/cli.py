@@ -109,6 +109,52 @@ def validate(options: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
+def add_bench(commands: Subparsers) -> None:
+    """`isotherm bench`: what a step costs."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure what a step costs, and what it buys",
+        description="Time whole steps of the samplers against each other and against other libraries, as ratios "
+        "within one run, beside how right their answers are; print a table a part, write bench.json and a figure.",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer rounds, without the slowest rows: about a minute and a half",
+    )
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="only rows whose name, PART: ROW, contains TEXT"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/bench)")
+    parser.add_argument("--json", action="store_true", help="print bench.json instead of the tables")
+    parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)  # only shows that it runs
+    parser.set_defaults(run=bench)
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Measure, print, say where the rest is."""
+    import json
+
+    from rich.console import Console
+
+    from isotherm.bench import sizes
+    from isotherm.bench.bench import bench as run
+    from isotherm.bench.bench import plan
+
+    chosen = sizes.TINY if options.tiny else sizes.QUICK if options.quick else sizes.FULL
+    if not plan(chosen, options.only):
+        print(f"isotherm: no row has {options.only!r} in its name", file=sys.stderr)
+        return 2
+    # A few rows on their own do not overwrite the whole table.
+    out = Path("out", "bench-rows" if options.only else "bench") if options.out is None else options.out
+    out.mkdir(parents=True, exist_ok=True)
+    width = None if sys.stdout.isatty() else 160
+    console = Console(stderr=options.json, width=width)
+    results = run(out, chosen, console=console, only=options.only, quiet=options.json)
+    print(json.dumps(results, indent=1) if options.json else f"results  {out / 'bench.json'}")
+    return 0
+
+
 def _seed(text: str) -> int:
     number = int(text)
     if number < 0:
@@ -140,7 +186,7 @@ def _say_where(out: Path) -> None:
         print(f"{what:8} {path}")
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_reproduce, add_validate)
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_reproduce, add_validate, add_bench)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from isotherm.draws import Draws
 
 # s above which a scheme is not to be trusted
-LARGEST_S = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0}
+LARGEST_S = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0, "exponential": 1.0}
 
 
 def largest_s(sampler: dict[str, Any]) -> tuple[float, str]:
     """The largest s that a sampler bears, by its description, and the name of its scheme."""
     scheme = sampler.get("scheme", "euler")
-    if scheme == "symmetric" and sampler.get("covariance") is None:
-        return 0.5, scheme  # without control xi runs away
-    return LARGEST_S[scheme], scheme
+    limit, covariance = LARGEST_S[scheme], sampler.get("covariance")
+    if scheme == "symmetric" and (covariance is None or covariance["name"] == "MatrixFree"):
+        # Without control xi runs away; with a diagonal alone in its inverse K is exact for small S only.
+        limit = 0.5
+    return limit, scheme
 
 
 @dataclasses.dataclass(frozen=True)

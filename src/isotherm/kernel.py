@@ -50,7 +50,10 @@ class Kernel(eqx.Module):
         state = self.sampler.drift(state, key=keys[0])
         batch = self.batch(data, state.step, key=keys[1], chain_key=key)
         estimate = self.gradient(state.position, batch, needs=self.sampler.needs, key=keys[2])
-        visit = Visit(state.position, estimate)
+        # Of the estimate's operator, which holds functions, no loop could keep anything.
+        visit = Visit(
+            state.position, GradientEstimate(estimate.force, estimate.contrasts, estimate.log_density)
+        )
         state, info = self.sampler.kick(state, estimate, key=keys[3])
         return state, info, visit
 

@@ -42,7 +42,7 @@ def sampler_end(sampler):
 
     def run(key):
         step = lambda _, state: kernel.step(state, rows, key=key)[0]
-        state = jax.lax.fori_loop(0, STEPS, step, kernel.init(init, key=key))
+        state = jax.lax.fori_loop(0, STEPS, step, kernel.init(init, rows, key=key))
         return state.position, state.xi
 
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(CHAINS))

@@ -11,18 +11,21 @@ from isotherm.records import GradientEstimate, Info, State
 from isotherm.samplers.base import status_of, virial
 from isotherm.samplers.momentum import MomentumSampler
 
+_SCALING, _TAYLOR = 4, 3
+
 
 class AdaptiveLangevin(MomentumSampler):
     """Momentum dynamics whose friction xi is driven by the kinetic temperature. Without a covariance it is SGNHT.
 
     `"euler"` is Algorithm 1 of the CCAdL paper; `"euler-midpoint"` differs in that the thermostat feels
-    (p_old + p_new)/2; `"symmetric"` is A D O D A before the gradient and the midpoint kick K after it.
+    (p_old + p_new)/2; `"symmetric"` is A D O D A before the gradient and the midpoint kick K after it;
+    `"exponential"` has instead of K the kick between two halves of the exact covariance friction.
     """
 
     thermal_mass: eqx.AbstractVar[Float[Array, ""] | float | None]
     initial_xi: eqx.AbstractVar[Float[Array, ""] | float | None]
 
-    schemes = ("euler", "euler-midpoint", "symmetric")
+    schemes = ("euler", "euler-midpoint", "symmetric", "exponential")
 
     def __check_init__(self) -> None:
         check_positive(self, "thermal_mass", finite=False, schedule=False)
@@ -41,7 +44,7 @@ class AdaptiveLangevin(MomentumSampler):
         return State(position, momentum, jnp.asarray(xi, float), self._no_average(position), step)
 
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
-        if self.scheme != "symmetric":
+        if self.scheme == "euler" or self.scheme == "euler-midpoint":
             return self.drifted(state)
         state = self._heated(self.drifted(state, 0.5), 0.5)
         state = self._rubbed(state, key=key)
@@ -50,10 +53,11 @@ class AdaptiveLangevin(MomentumSampler):
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         state = self.learn(state, estimate)
         C = self._noise(state, estimate)
-        if self.scheme == "symmetric":
-            moved = eqx.tree_at(lambda x: x.momentum, state, self._midpoint(state, estimate.force, C))
-        else:
+        if self.scheme == "euler" or self.scheme == "euler-midpoint":
             moved = self._euler(state, estimate.force, C, key=key)
+        else:
+            kick = self._exponential if self.scheme == "exponential" else self._midpoint
+            moved = eqx.tree_at(lambda x: x.momentum, state, kick(state, estimate.force, C))
         kinetic = self.kinetic_temperature(moved.momentum)
         info = Info(
             kinetic_temperature=kinetic,
@@ -95,6 +99,27 @@ class AdaptiveLangevin(MomentumSampler):
         scale = jnp.sqrt(A * self.temperature_at(state.step) * variance)
         momentum = tree.add_scaled(tree.multiply(jnp.exp(-xi * h), p), (scale, R))
         return eqx.tree_at(lambda x: x.momentum, state, momentum)
+
+    def _exponential(self, state: State, force: PyTree, C: Operator | None) -> PyTree:
+        """p times exp(-S/4), the kick, and exp(-S/4) again, with a Taylor polynomial in S/16 for the exponential.
+
+        For covariances of the current batch, which must not stand in an inverse.
+        """
+        h, T, p = at(self.step_size, state.step), self.temperature_at(state.step), state.momentum
+        S = h * h / T
+        p = tree.add_scaled(self._damped(p, S, C), (h, force))
+        return self._damped(p, S, C)
+
+    def _damped(self, p: PyTree, S: Float[Array, ""], C: Operator | None) -> PyTree:
+        if C is None:
+            return p
+        q = self.over_mass_root(p)
+        for _ in range(_SCALING):
+            term = q
+            for order in range(1, _TAYLOR + 1):
+                term = tree.multiply(-S / (4 * _SCALING * order), C.mv(term))
+                q = tree.add_scaled(q, (1.0, term))
+        return self.mass_root_times(q)
 
     def _midpoint(self, state: State, force: PyTree, C: Operator | None) -> PyTree:
         """K: p + (I + S/4)^-1 (h F - (S/2) p), the implicit midpoint rule for kick and covariance friction.

@@ -13,7 +13,7 @@ from isotherm.hyper import Hyper, at, check_mass, check_positive
 from isotherm.records import GradientEstimate, State
 from isotherm.samplers.base import Sampler
 
-Scheme = Literal["euler", "euler-midpoint", "symmetric"]
+Scheme = Literal["euler", "euler-midpoint", "symmetric", "exponential"]
 
 
 class MomentumSampler(Sampler):

@@ -22,7 +22,7 @@ from isotherm.data.minibatch import (
 )
 from isotherm.gradient import FullData, Gradient, Minibatch
 from isotherm.posterior import Posterior
-from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
+from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedCCAdL, ModifiedSGLD, Sampler
 from isotherm.samplers.momentum import Scheme
 from isotherm.validation.known import TARGETS
 from isotherm.validation.targets import Target
@@ -90,6 +90,7 @@ VARIANTS: dict[str, Callable[[Scales], Sampler]] = {
     "CCAdL diagonal symmetric": _ccadl(Diagonal(), "symmetric"),
     "CCAdL low rank symmetric": _ccadl(DiagonalLowRank(rank=2), "symmetric"),
     "CCAdL matrix-free symmetric": _ccadl(MatrixFree(), "symmetric"),
+    "ModifiedCCAdL": lambda k: ModifiedCCAdL(k.step, k.friction, mass=k.mass),
 }
 
 PLANS: dict[str, MinibatchPlan] = {

@@ -78,7 +78,7 @@ def predict(sampler: Sampler, model: Linear) -> Stationary | None:
         case SGHMC(scheme="euler" | "symmetric"):
             symmetric = sampler.scheme == "symmetric"
             return sghmc(model, h, number(sampler.friction), C_hat, symmetric=symmetric)
-        case SGNHT() | CCAdL():
+        case SGNHT() | CCAdL() if sampler.scheme in _STEPS:
             mu = number(len(model.m) if sampler.thermal_mass is None else sampler.thermal_mass)
             step = partial(_STEPS[sampler.scheme], inverse_of=_inverse(sampler.covariance))
             return thermostatted(model, h, number(sampler.friction), C_hat, mu=mu, step=step)

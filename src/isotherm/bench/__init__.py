@@ -1,0 +1,1 @@
+"""What a step costs, beside how right its answer is: `isotherm bench`."""

@@ -1,0 +1,12 @@
+"""What a function computes on its way, read off its jaxpr."""
+
+
+def intermediates(jaxpr):
+    """Shapes of everything computed, in nested computations as well."""
+    for equation in jaxpr.eqns:
+        yield from (v.aval.shape for v in equation.outvars if hasattr(v.aval, "shape"))
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else [value]:
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from intermediates(inner)

@@ -1,0 +1,110 @@
+"""The average before the first step and after burn-in: how many batches it has seen, which, and where."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm as iso
+
+D, N, BATCH = 5, 50, 10
+ROWS = jnp.asarray(np.random.default_rng(0).normal(size=(N, D)), jnp.float32)
+POSITION = jnp.asarray([1.0, -0.5, 0.2, 2.0, 0.7])
+
+
+@pytest.fixture(autouse=True)
+def quick_compilation():
+    """Small programs are compiled here and run once."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+class Marked(iso.Gradient):
+    """Contrasts that tell the number asked for, the rows and the position: sqrt(k), the first row, the position."""
+
+    all_rows = False
+
+    def __call__(self, position, batch, *, needs, key):
+        del key
+        k = BATCH if needs.contrasts == "exact" else needs.contrasts
+        z = jnp.stack([jnp.sqrt(1.0 * k), batch.rows[0, 0], position[2], position[3], jnp.ones(())])
+        return iso.GradientEstimate(-position, jnp.tile(z, (k, 1)) if k else None, jnp.zeros(()))
+
+
+def kernel_of(covariance, **settings):
+    return iso.Kernel(iso.CCAdL(0.1, 1.0, covariance, **settings), Marked(), N, BATCH)
+
+
+def diagonal_of(state):
+    """That of C as the average has it."""
+    C = state.covariance.operator
+    return np.array([C.mv(e)[i] for i, e in enumerate(jnp.eye(D))])
+
+
+# batches, contrasts of each, and the count that they stand for: batches x contrasts / contrasts of a step.
+SEEDS = {
+    "Diagonal": (iso.Diagonal(), 1, 16),
+    "Diagonal, 3 contrasts": (iso.Diagonal(contrasts=3), 1, 5),
+    "Dense": (iso.Dense(), 64, 64),
+    "Dense, 4 contrasts": (iso.Dense(contrasts=4), 64, 16),
+    "DiagonalLowRank": (iso.DiagonalLowRank(4), 4, 32),
+    "DiagonalLowRank, 6 contrasts": (iso.DiagonalLowRank(4, contrasts=6), 6, 8),
+    "MatrixFree": (iso.MatrixFree(), 1, 16),
+    "exact": (iso.Dense("exact"), 0, 0),
+}
+
+
+@pytest.mark.parametrize(("covariance", "contrasts", "count"), SEEDS.values(), ids=SEEDS.keys())
+def test_what_a_covariance_has_seen_before_the_first_step(covariance, contrasts, count):
+    state = kernel_of(covariance).init(POSITION, ROWS, key=jax.random.key(1))
+    assert int(state.covariance.count) == count
+    assert int(state.step) == 0
+    want = [contrasts, POSITION[2] ** 2, POSITION[3] ** 2, 1.0] if count else [0.0] * 4
+    running = state.covariance.operator
+    got = running.values if isinstance(covariance, iso.MatrixFree) else diagonal_of(state)
+    np.testing.assert_allclose(np.asarray(got)[[0, 2, 3, 4]], want, rtol=1e-4)
+
+
+def test_enough_contrasts_for_a_matrix():
+    """Four for each parameter, in batches of 64."""
+    for d, batches in ((1, 1), (16, 1), (17, 2), (100, 7), (784, 49)):
+        assert iso.Dense().seed(d) == (batches, 64)
+
+
+def test_a_sampler_without_a_covariance_is_not_seeded():
+    state = iso.Kernel(iso.SGNHT(0.1, 1.0), Marked(), N, BATCH).init(POSITION, ROWS, key=jax.random.key(1))
+    assert state.covariance is None
+
+
+def test_batches_are_drawn_anew_for_each_and_after_burn_in():
+    """The mean square of the first rows of 16 batches: of the same batch 16 times it would be one row's square."""
+    kernel, key = kernel_of(iso.Diagonal()), jax.random.key(2)
+    state = kernel.init(POSITION, ROWS, key=key)
+    moved = iso.State(2 * POSITION, state.momentum, state.xi, state.covariance, jnp.asarray(300))
+    settled = kernel.settle(moved, ROWS, key=key)
+    found = [float(diagonal_of(x)[1]) for x in (state, settled)]
+    assert found[0] != found[1]
+    for square in found:
+        assert not np.any(np.isclose(square, np.asarray(ROWS[:, 0]) ** 2, rtol=1e-5))
+    # Where the chain is by then, and nothing of where it was.
+    np.testing.assert_allclose(diagonal_of(settled)[2:4], 4 * np.asarray(POSITION[2:4]) ** 2, rtol=1e-4)
+    assert (int(settled.covariance.count), int(settled.step)) == (16, 300)
+
+
+def test_noise_is_whitened_in_the_seed_as_in_a_step():
+    mass = jnp.asarray([1.0, 2.0, 3.0, 4.0, 5.0])
+    plain, heavy = (
+        diagonal_of(kernel_of(iso.Diagonal(), mass=m).init(POSITION, ROWS, key=jax.random.key(3)))
+        for m in (1.0, mass)
+    )
+    np.testing.assert_allclose(heavy, plain / np.asarray(mass), rtol=1e-5)
+
+
+def test_the_next_batch_counts_as_one_of_many():
+    """After 16 the first step of the chain weighs 1/17."""
+    kernel, key = kernel_of(iso.Diagonal()), jax.random.key(4)
+    before = kernel.init(POSITION, ROWS, key=key)
+    after, _, visit = kernel.step(before, ROWS, key=key)
+    own = np.asarray(visit.estimate.contrasts[0]) ** 2
+    np.testing.assert_allclose(diagonal_of(after), (16 * diagonal_of(before) + own) / 17, rtol=1e-4)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from jaxtyping import PyTree
 
 from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
+from isotherm.data.minibatch import MinibatchPlan, RandomBlocks, WithReplacement
 from isotherm.samplers import SGHMC, SGNHT, CCAdL, ModifiedSGLD, Sampler
 from isotherm.samplers.momentum import Scheme
 
 RANK = 16
+_PLAN = WithReplacement()
 _MERGE = 8 * RANK  # batches after which `DiagonalLowRank` of a large model has merged a full buffer
 
 
@@ -32,12 +34,14 @@ class Method:
     covariance: str = ""
     scheme: Scheme = "euler"
     slow: bool = False
+    plan: MinibatchPlan = _PLAN
 
     @property
     def name(self) -> str:
         """As the tables call it."""
         name = " ".join(x for x in (self.sampler, self.covariance) if x)
-        return name if self.sampler == "ModifiedSGLD" else f"{name}, {self.scheme}"
+        name = name if self.sampler == "ModifiedSGLD" else f"{name}, {self.scheme}"
+        return f"{name}, random blocks" if isinstance(self.plan, RandomBlocks) else name
 
     @property
     def cycle(self) -> int:

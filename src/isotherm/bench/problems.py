@@ -37,7 +37,7 @@ def network(layers: Sequence[int], rows: int, batch: int, seed: int = 0) -> Prob
     x = jax.random.normal(keys[0], (rows, layers[0]))
     y = jax.random.randint(keys[1], (rows,), 0, layers[-1])
     posterior = Posterior(_network_likelihood, _normal_prior, batched=True)
-    return Problem(posterior, (x, y), start, rows, batch, step_size=0.06 * math.sqrt(batch) / rows)
+    return Problem(posterior, (x, y), start, rows, batch, step_size=0.015 * math.sqrt(batch) / rows)
 
 
 def logistic(rows: int, dimension: int, batch: int, seed: int = 0) -> Problem:

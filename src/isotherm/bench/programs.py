@@ -16,10 +16,11 @@ from isotherm.records import State
 
 
 def kernel_of(method: Method, problem: Problem) -> Kernel:
-    """The step of a method on a problem; minibatches are drawn with replacement."""
+    """The step of a method on a problem."""
     h = problem.step_size
     sampler = method.build(Settings(h, h * h / 2, problem.friction))
-    return Kernel(sampler, Minibatch(problem.posterior), problem.num_data, problem.batch_size)
+    gradient = Minibatch(problem.posterior)
+    return Kernel(sampler, gradient, problem.num_data, problem.batch_size, method.plan)
 
 
 class Chains:
@@ -31,7 +32,7 @@ class Chains:
         """Start the chains; nothing is compiled for the steps yet."""
         key = jax.random.key(seed)
         self.keys = key if chains is None else jax.random.split(key, chains)
-        self.data = problem.data
+        self.data = kernel.minibatch.arrange(problem.data, key=jax.random.fold_in(key, 1))
         self.advance = jax.jit(loop(kernel, steps, chains), donate_argnums=0)
         start = jax.jit(starter(kernel, chains))(problem.start, self.data, self.keys)
         # A program donates its state; the start is shared with others.

@@ -80,8 +80,8 @@ class DiagonalLowRank(Covariance):
     __doc__ = f"""The diagonal and `rank` leading directions. {Covariance.__doc__}
     - `rank`: how many directions. They are the leading eigenvectors of the running average, tracked by merging
       `rank` contrasts at a time into a truncated eigendecomposition; what they leave goes to the diagonal, so that
-      the diagonal of C is kept whole. Memory is 2 rank d numbers. More directions than about twice the effective
-      rank tr(C)^2 / tr(C^2) buy nothing.
+      the diagonal of C is kept whole. Memory is 2 rank d numbers, and as much again within a step. Take one to two
+      times the effective rank tr(C)^2 / tr(C^2) of the noise.
     """
 
     rank: int = eqx.field(default=16, static=True)

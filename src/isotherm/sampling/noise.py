@@ -53,7 +53,7 @@ def measure(
     first = batch < _BATCHES // 2
     values = [_cross_validated(G, half, ~half) for half in (first, ~first)]
     scale = _scale(sampler, step)
-    rank = min(trace**2 / square, size) if square > 0 else float("nan")
+    rank = float(min(trace**2 / square, size)) if square > 0 else float("nan")
     return Noise(scale * float(np.mean(values)), scale * trace, rank)
 
 

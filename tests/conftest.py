@@ -1,10 +1,22 @@
 """Strict by default: warnings are errors (pyproject), ranks never promote, no key is used twice."""
 
+import itertools
+
 import jax
 import pytest
+
+_TESTS = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
 def strict_jax():
     with jax.numpy_rank_promotion("raise"), jax.debug_key_reuse(True):
         yield
+
+
+@pytest.fixture(autouse=True)
+def few_programs():
+    """Compiled programs are dropped now and then: Linux gives a process 65,530 pieces of memory, a program takes many."""
+    yield
+    if next(_TESTS) % 40 == 0:
+        jax.clear_caches()

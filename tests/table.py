@@ -28,6 +28,7 @@ SAMPLERS = {
     "CCAdL-symmetric": iso.CCAdL(1e-2, 5.0, iso.Dense(), scheme="symmetric"),
     "CCAdL-symmetric-low-rank": iso.CCAdL(1e-2, 5.0, iso.DiagonalLowRank(2), scheme="symmetric"),
     "CCAdL-symmetric-matrix-free": iso.CCAdL(1e-2, 5.0, iso.MatrixFree(), scheme="symmetric"),
+    "ModifiedCCAdL": iso.ModifiedCCAdL(1e-2, 5.0),
 }
 # Each sampler, each covariance and each scheme once; the rest is left to `make test`.
 IN_CHECK = (

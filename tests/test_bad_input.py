@@ -68,6 +68,20 @@ BAD = {
     "scheme": (lambda: iso.CCAdL(0.1, 1.0, scheme="leapfrog"), ValueError, "`scheme` of `CCAdL`.*'leapfrog'"),
     "form": (lambda: iso.ModifiedSGLD(0.1, form="third"), ValueError, "`form` of `ModifiedSGLD`.*'third'"),
     "estimate": (lambda: iso.Dense(estimate="guess"), ValueError, "`estimate` of `Dense`.*'guess'"),
+    "estimate half": (lambda: iso.DiagonalLowRank(estimate="half"), ValueError, "`estimate` of `DiagonalLowRank`.*'half'"),
+    "SGHMC scheme": (lambda: iso.SGHMC(0.1, 1.0, scheme="euler-midpoint"), ValueError, "`scheme` of `SGHMC` must be \"euler\" or \"symmetric\"; got 'euler-midpoint'"),
+    "SGNHT scheme": (lambda: iso.SGNHT(0.1, 1.0, scheme="midpoint"), ValueError, "`scheme` of `SGNHT`.*'midpoint'"),
+    "no control": (lambda: iso.CCAdL(0.1, 1.0, covariance=None), TypeError, "`covariance` of `CCAdL` must be an `iso.Covariance`.*Without one it is `iso.SGNHT`"),
+    "no control, SGLD": (lambda: iso.ModifiedSGLD(0.1, None), TypeError, "`covariance` of `ModifiedSGLD`.*Without one it is `iso.SGLD`"),
+    "covariance class": (lambda: iso.CCAdL(0.1, 1.0, iso.Dense), TypeError, "`covariance` of `CCAdL`.*such as `iso.Dense..`"),
+    "no root": (lambda: iso.SGHMC(0.1, 1.0, iso.MatrixFree()), ValueError, "`covariance` of `SGHMC` must have a square root, which `MatrixFree` has not.*iso.CCAdL"),
+    "no root, symmetric": (lambda: iso.SGHMC(0.1, 1.0, iso.MatrixFree(), scheme="symmetric"), ValueError, "must have a square root"),
+    "no root, SGLD": (lambda: iso.ModifiedSGLD(0.1, iso.MatrixFree()), ValueError, "`covariance` of `ModifiedSGLD` must have a square root"),
+    "latest only": (lambda: iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme="symmetric"), ValueError, "`averaging` of the covariance must be at most 0.1 in the symmetric scheme.*got 1.0"),
+    "latest only, matrix-free": (lambda: iso.CCAdL(0.1, 1.0, iso.MatrixFree(averaging=1.0), scheme="symmetric"), ValueError, "`averaging` of the covariance must be at most 0.1"),
+    "rank 0": (lambda: iso.DiagonalLowRank(0), ValueError, "`rank` must be an integer not below 1; got 0"),
+    "rank float": (lambda: iso.DiagonalLowRank(2.5), TypeError, "`rank` must be an integer; got 2.5"),
+    "contrasts 0": (lambda: iso.Dense(contrasts=0), ValueError, "`contrasts` must be an integer not below 1; got 0"),
     "averaging": (lambda: iso.Diagonal(averaging=2.0), ValueError, "`averaging` of `Diagonal`.*2.0"),
     "sampler class": (lambda: call(iso.SGLD), TypeError, r"`sampler` must be an `iso.Sampler`.*SGLD\(\.\.\.\)"),
     "sampler None": (lambda: iso.sample(NORMAL, DATA, INIT, sampler=None, batch_size=4), TypeError, "`sampler` must be an `iso.Sampler`; got None"),
@@ -134,7 +148,6 @@ BAD = {
     "xi": (lambda: iso.SGNHT(0.1, 1.0, initial_xi=NAN), ValueError, "`initial_xi` of `SGNHT` must be a finite number"),
     "mass schedule": (lambda: iso.SGNHT(0.1, 1.0, thermal_mass=lambda t: 1.0), TypeError, "`thermal_mass`.*schedule"),
     "too many steps": (on(thinning=2**30), ValueError, "must be below 2"),
-    "half precision": (on(init=jnp.zeros(2, jnp.bfloat16)), TypeError, "`init` must have 32 bits.*bfloat16"),
     "module leaf": (on(init={"w": jnp.zeros(2), "f": jnp.tanh}), TypeError, "`init.f`.*eqx.partition"),
     "wrapping int": (on({"features": DATA, "id": np.full(40, 3 * 10**9)}), ValueError, "`data.id` must be within 32 bits"),
     "no samplers": (lambda: iso.sweep(NORMAL, DATA, INIT, [], batch_size=4), ValueError, "`samplers` must be a sequence of at least one sampler"),
@@ -171,6 +184,28 @@ def test_start_per_chain_is_told_from_shapes():
 def test_as_many_parameters_as_chains_do_not_confuse_the_error():
     with pytest.raises(TypeError, match=r"must return a scalar; got shape \(2,\)"):
         call(model=(posterior(lambda t, d: d * t), DATA, jnp.zeros(2)), num_chains=2)
+
+
+def test_parameters_of_16_bits_move_in_32():
+    """The model sees what it was written for, and a step of less than its rounding is not lost."""
+    seen = []
+
+    def log_likelihood(t, d):
+        seen.append(t.dtype)
+        return -0.5 * jnp.sum((d - t.astype(d.dtype)) ** 2)
+
+    start = jnp.ones(2, jnp.bfloat16)
+    draws = call(iso.SGLD(1e-9), model=(posterior(log_likelihood), DATA, start), num_draws=20)
+    assert set(seen) == {jnp.dtype("bfloat16")}
+    assert draws.posterior.dtype == np.float32
+    assert len(np.unique(draws.posterior)) > 100
+
+
+def test_what_is_refused_beside_what_is_not():
+    """The first-order form needs no root, and the latest batch alone may damp an explicit step."""
+    iso.ModifiedSGLD(0.1, iso.MatrixFree(), form="first-order")
+    for scheme in ("euler", "euler-midpoint"):
+        iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme=scheme)
 
 
 def test_hyper_parameters_inside_a_transformation_are_not_judged():

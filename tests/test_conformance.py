@@ -11,6 +11,9 @@ from isotherm import tree
 from isotherm.data.rows import as_rows
 from table import SAMPLERS, every_sampler
 
+# Nobody asks here whether six rows are enough for a good answer.
+pytestmark = pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
+
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.normal(size=(60, 2)).astype(np.float32), "y": RNG.normal(size=60).astype(np.float32)}
 

@@ -49,6 +49,7 @@ def test_a_run_cut_into_chunks_gives_the_same_bits(monkeypatch, plan):
         assert same(runs[0].moments.variance, other.moments.variance)
 
 
+@pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 def test_thinning_and_burn_in_pick_from_the_same_chain():
     """SGNHT carries nothing that the end of burn-in would reset."""
     sampler = iso.SGNHT(0.02, 2.0)
@@ -116,6 +117,7 @@ def test_burn_in_ends_with_a_fresh_average(sampler, seen):
     np.testing.assert_allclose(draws.posterior[0, 1], step(step(state)).position, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 def test_sweep_equals_sample_and_keeps_the_order():
     posterior, data, init = normal_mean()
     samplers = [iso.SGNHT(0.01, 1.0), iso.CCAdL(0.02, 2.0, iso.Dense()), iso.SGNHT(0.02, 3.0)]
@@ -128,6 +130,7 @@ def test_sweep_equals_sample_and_keeps_the_order():
         np.testing.assert_allclose(draws.moments.variance, alone.moments.variance, rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 def test_sweep_compiles_once_for_settings_that_differ_in_numbers():
     traces = []
 
@@ -194,7 +197,7 @@ from models import call
 
 before = signal.getsignal(signal.SIGINT)
 call(num_draws=10)  # compiled beforehand, so that the signal meets the loop
-threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     draws = call(num_draws=10**6, thinning=1000)

@@ -50,6 +50,19 @@ def test_the_force_is_that_of_the_position_it_moves(name):
         np.testing.assert_array_equal(after.position, where)
 
 
+@pytest.mark.parametrize("name", ["SGHMC-symmetric", "CCAdL-symmetric"])
+def test_the_force_of_a_symmetric_step(name):
+    """Between its halves: of SGHMC the second half of the drift is still to come."""
+    sampler, key = SAMPLERS[name], jax.random.key(1)
+    kernel = iso.Kernel(sampler, Recorded(), N, D)
+    before = kernel.init(jnp.asarray([1.0, -0.5, 0.2, 2.0]), jnp.asarray(ROWS), key=key)
+    after, _, visit = kernel.step(before, jnp.asarray(ROWS), key=key)
+    np.testing.assert_allclose(visit.estimate.force, -(visit.position**3), rtol=1e-5)
+    assert np.all(np.asarray(visit.position) != np.asarray(before.position))
+    rest = 0.5 * sampler.step_size * after.momentum if isinstance(sampler, iso.SGHMC) else 0.0
+    np.testing.assert_allclose(after.position, visit.position + rest, rtol=1e-6)
+
+
 def test_rows_gradient_noise_and_added_noise_are_independent():
     """Within a step, between steps, and of the momentum at the start: 40 variables of 4,000 chains.
 

@@ -26,10 +26,18 @@ def averages(kind, contrasts):
 
 
 def at(stacked, t):
-    """Diagonal and low-rank part of the average after t contrasts, and the weight that is left of the latter."""
+    """Diagonal and low-rank part of C after t contrasts, and the weight that is left of the latter."""
     operator = jax.tree.map(lambda x: np.asarray(x[t - 1], np.float64), stacked.operator)
     leading = operator.basis.T @ np.diag(operator.values) @ operator.basis
     return operator.rest, leading, float(stacked.pending.kept[t - 1])
+
+
+def sketch_at(stacked, t):
+    """The leading directions with their eigenvalues."""
+    basis, values = (
+        np.asarray(x[t - 1], np.float64) for x in (stacked.operator.basis, stacked.pending.values)
+    )
+    return basis.T @ np.diag(values) @ basis
 
 
 def truncated(matrix, rank):
@@ -54,7 +62,7 @@ def test_leading_directions_of_the_weighted_sum(name):
             continue
         sketch = truncated(sketch, rank)
         rest, leading, _ = at(got, t)
-        np.testing.assert_allclose(leading, sketch, atol=1e-4 * np.abs(average).max())
+        np.testing.assert_allclose(sketch_at(got, t), sketch, atol=1e-4 * np.abs(average).max())
         np.testing.assert_allclose(rest + np.diag(leading), np.diag(average), rtol=1e-4)
         if t == rank:
             np.testing.assert_allclose(leading, average, atol=1e-4 * np.abs(average).max())
@@ -70,7 +78,7 @@ def test_several_contrasts_of_one_batch():
         sketch = truncated((1 - 1 / t) * sketch + z[t - 1].T @ z[t - 1] / 4 / t, 4)
         rest, leading, kept = at(got, t)
         assert kept == 1
-        np.testing.assert_allclose(leading, sketch, atol=1e-4 * np.abs(sketch).max())
+        np.testing.assert_allclose(sketch_at(got, t), sketch, atol=1e-4 * np.abs(sketch).max())
         diagonal = np.mean(np.square(z[:t]), axis=(0, 1))
         np.testing.assert_allclose(rest + np.diag(leading), diagonal, rtol=1e-4)
 
@@ -105,9 +113,8 @@ def many(steps, kind):
 def test_thousands_of_updates():
     """The basis stays orthonormal in float32, and C that of rank 3 plus a diagonal.
 
-    The average of t normal contrasts has eigenvalues within 5 sqrt(2/t) of those of C, 6e-7. The diagonal keeps FLOOR
-    along the leading directions too, so an eigenvalue may be larger by as much. Of a unit vector u of the three,
-    sin^2 of the angle to the span is d FLOOR/(t lambda) in the full average, 3e-4 at most: ten times that is allowed
+    The average of t normal contrasts has eigenvalues within 5 sqrt(2/t) of those of C, 6e-7, and FLOOR is allowed for
+    the share of the diagonal. Of a unit vector u of the three, sin^2 of the angle to the span is d FLOOR/(t lambda) in the full average, 3e-4 at most: ten times that is allowed
     for what the truncation loses.
     """
     steps = 5000
@@ -141,15 +148,30 @@ def test_of_a_large_model_every_eighth_contrast_goes_in(monkeypatch):
     rest, leading, kept = at(got, 8 * rank)
     chosen = z[7::8]
     assert kept == 1
-    np.testing.assert_allclose(leading, chosen.T @ chosen / rank, atol=1e-4)
+    np.testing.assert_allclose(sketch_at(got, 8 * rank), chosen.T @ chosen / rank, atol=1e-4)
     np.testing.assert_allclose(rest, np.maximum(np.mean(z**2, axis=0) - np.diag(leading), 0), atol=1e-4)
     assert not at(got, 8 * rank - 1)[1].any()
 
 
-@pytest.mark.xfail(strict=True, reason="0/0 in the weights of a buffer that is full of contrasts of weight 0")
 def test_an_average_that_stops_learning_stays_as_it_is():
     """kappa = 0 from the ninth contrast on, a legitimate schedule."""
     kind = iso.DiagonalLowRank(4, averaging=lambda t: jnp.where(t <= 8, 1 / t, 0.0))
     got = averages(kind, RNG.normal(size=(20, 1, D)))
-    for part in (got.operator.rest, got.operator.basis, got.operator.values):
-        np.testing.assert_allclose(part[-1], part[7], rtol=1e-5, atol=1e-6)
+    for then, now in zip(at(got, 8)[:2], at(got, 20)[:2], strict=True):  # a direction may have turned round
+        np.testing.assert_allclose(now, then, rtol=1e-4, atol=1e-4)
+
+
+def test_along_its_directions_c_has_their_eigenvalues():
+    """The diagonal has a part of them already. With equal noise everywhere there is nothing to add to it.
+
+    The fixed point is found to 2^-4 of what the diagonal has, and the eigenvalues of 4000 normal contrasts in 30
+    dimensions are within (1 + sqrt(30/4000))^2 - 1 = 18 % of 1.
+    """
+    z = np.random.default_rng(3).normal(size=(4000, 1, 30))
+    got = averages(iso.DiagonalLowRank(8), z)
+    rest, leading, _ = at(got, 4000)
+    values = np.linalg.eigvalsh(np.diag(rest) + leading)
+    assert np.all(np.abs(values - 1) < 0.18 + 2**-4)
+    basis, wanted = np.asarray(got.operator.basis[-1]), np.asarray(got.pending.values[-1])
+    along = np.einsum("ji,i,ji->j", basis, rest, basis) + np.asarray(got.operator.values[-1])
+    np.testing.assert_allclose(along, wanted, rtol=2**-4)

@@ -10,7 +10,8 @@ import isotherm as iso
 CONTRACT = (
     *("Posterior", "WithReplacement", "WithoutReplacement", "RandomBlocks", "Reshuffled"),
     *("Gradient", "Minibatch", "FullData", "Covariance", "Diagonal", "Dense"),
-    *("Sampler", "SGLD", "ModifiedSGLD", "SGHMC", "SGNHT", "CCAdL"),
+    *("DiagonalLowRank", "MatrixFree", "Operator", "Needs"),
+    *("Sampler", "SGLD", "ModifiedSGLD", "SGHMC", "SGNHT", "CCAdL", "ModifiedCCAdL"),
     *("Kernel", "Batch", "GradientEstimate", "State", "Info"),
     *("sample", "sweep", "Draws", "load", "reference_posterior", "IsothermWarning"),
 )

@@ -168,7 +168,7 @@ REASONS = {
     Case("gaussian", "SGLD", s=0.4): "left uncontrolled",
     Case("gaussian", "SGHMC dense", friction=0.2): "clipped",
     Case("regression-ill", "CCAdL dense", plan="reshuffled"): "reshuffled",
-    Case("regression-ill", "CCAdL dense", s=0.2): "Euler at s = 0.2",
+    Case("regression-ill", "CCAdL dense", s=0.2): "euler scheme at s = 0.2",
 }
 
 
@@ -194,7 +194,7 @@ def test_the_tables():
     """Every sampler, plan, gradient and target is in the full table, and the quick one is part of it."""
     assert len({c.name for c in CASES}) == len(CASES)
     assert set(QUICK) == cases.QUICK_SET
-    assert {c.method for c in CASES} == set(cases.METHODS)
+    assert {c.method for c in CASES} == set(cases.METHODS) | set(cases.VARIANTS)
     assert {c.target for c in QUICK} == set(cases.TARGETS)
     assert {c.plan for c in QUICK} == set(cases.PLANS)
     assert {c.gradient for c in QUICK} == set(cases.GRADIENTS)

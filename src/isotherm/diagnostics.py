@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from isotherm.draws import Draws
 
 # s above which a scheme is not to be trusted
-LARGEST_S = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0, "exponential": 1.0}
+LARGEST_S = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0, "exponential": 0.02}
 
 
 def largest_s(sampler: dict[str, Any]) -> tuple[float, str]:
     """The largest s that a sampler bears, by its description, and the name of its scheme."""
     scheme = sampler.get("scheme", "euler")
-    limit, covariance = LARGEST_S[scheme], sampler.get("covariance")
+    limit, covariance = LARGEST_S.get(scheme, math.inf), sampler.get("covariance")
+    if sampler["name"] == "ModifiedSGLD":
+        limit = 4.0  # where the added noise would need a negative variance
     if scheme == "symmetric" and (covariance is None or covariance["name"] == "MatrixFree"):
         # Without control xi runs away; with a diagonal alone in its inverse K is exact for small S only.
         limit = 0.5

@@ -7,7 +7,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.data.minibatch import MinibatchPlan, WithReplacement
-from isotherm.gradient import Gradient
+from isotherm.gradient import FullData, Gradient
 from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler
 
@@ -71,16 +71,19 @@ class Kernel(eqx.Module):
         if covariance is None:
             return state
         batches, contrasts = covariance.seed(tree.size(state.position))
-        if batches == 0:
+        if batches == 0 or isinstance(self.gradient, FullData):
             return state
+        # The contrasts of one batch of n rows have a rank of n - 1 at most.
+        wanted, contrasts = batches * contrasts, min(contrasts, max(1, (self.batch_size - 1) // 2))
+        batches = -(-wanted // contrasts)
 
-        def see(i: Int[Array, ""], state: State) -> State:
+        def look(i: Int[Array, ""]) -> GradientEstimate:
             keys = jax.random.split(jax.random.fold_in(key, i), 3)
             batch = self.batch(data, i, key=keys[0], chain_key=keys[2])
-            estimate = self.gradient(state.position, batch, needs=Needs(contrasts=contrasts), key=keys[1])
-            return self.sampler.learn(state, estimate)
+            return self.gradient(state.position, batch, needs=Needs(contrasts=contrasts), key=keys[1])
 
-        state = jax.lax.fori_loop(0, batches, see, state)
+        brought = jax.tree.leaves(jax.eval_shape(lambda: look(jnp.zeros((), jnp.int32)).contrasts))
+        state = jax.lax.fori_loop(0, batches, lambda i, x: self.sampler.learn(x, look(i)), state)
         # As many batches as would have given these contrasts one step at a time.
-        seen = jnp.asarray(batches * contrasts // covariance.contrasts, jnp.int32)
-        return eqx.tree_at(lambda x: x.covariance.count, state, seen)
+        seen = max(1, batches * brought[0].shape[0] // covariance.contrasts)
+        return eqx.tree_at(lambda x: x.covariance.count, state, jnp.asarray(seen, jnp.int32))

@@ -1,9 +1,11 @@
 """All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run."""
 
 from planted.bug import Bug
+from planted.covariances import COVARIANCES
 from planted.noise import NOISE
 from planted.runs import RUNS
 from planted.samplers import SAMPLERS
 from planted.steps import STEPS
+from planted.symmetric import SYMMETRIC
 
-BUGS: tuple[Bug, ...] = (*NOISE, *SAMPLERS, *STEPS, *RUNS)
+BUGS: tuple[Bug, ...] = (*NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS)

@@ -28,7 +28,7 @@ turn on.
 """
 
 AREAS = {
-    "Rows, gradient and its noise": ("data/", "gradient.py", "covariance.py"),
+    "Rows, gradient and its noise": ("data/", "gradient.py", "covariance/"),
     "The step": ("samplers/", "kernel.py"),
     "Chains, draws and moments": ("tree.py", "sampling/"),
 }

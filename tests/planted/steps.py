@@ -3,8 +3,8 @@
 from planted.bug import Bug
 
 ADAPTIVE, MOMENTUM, MODIFIED = "samplers/adaptive.py", "samplers/momentum.py", "samplers/modified_sgld.py"
-CCADL, BASE, KERNEL = "samplers/ccadl.py", "samplers/base.py", "kernel.py"
-STEP, ORDER = ("test_one_step.py",), ("test_kernel.py",)
+BASE, KERNEL = "samplers/base.py", "kernel.py"
+STEP, ORDER, OPERATORS = ("test_one_step.py",), ("test_kernel.py",), ("test_operators.py",)
 
 STEPS = (
     Bug(
@@ -45,8 +45,8 @@ STEPS = (
         "drift-without-mass",
         "The position moves by h p instead of h M^-1 p.",
         MOMENTUM,
-        "(h, tree.divide(p, self.mass))",
-        "(h, p)",
+        "(h, tree.divide(state.momentum, self.mass))",
+        "(h, state.momentum)",
         STEP,
     ),
     Bug(
@@ -77,42 +77,65 @@ STEPS = (
         "schedule-read-one-step-late",
         "The kick of SGNHT and CCAdL reads the step-size schedule at the next step.",
         ADAPTIVE,
-        "h, A = at(self.step_size, state.step), ",
-        "h, A = at(self.step_size, state.step + 1), ",
+        "h, A = at(self.step_size, state.step), at(self.friction, state.step)\n        T, p",
+        "h, A = at(self.step_size, state.step + 1), at(self.friction, state.step)\n        T, p",
         STEP,
     ),
     Bug(
         "ccadl-covariance-lags",
         "CCAdL controls with the average before this step's batch instead of after it.",
-        CCADL,
-        "return self.thermostatted_kick(state, estimate, average, key=key)",
-        "state, info = self.thermostatted_kick(state, estimate, state.covariance, key=key)\n"
-        "        return eqx.tree_at(lambda x: x.covariance, state, average), info",
+        ADAPTIVE,
+        "state = self.learn(state, estimate)\n        C = self._noise(state, estimate)",
+        "C = self._noise(state, estimate)\n        state = self.learn(state, estimate)",
+        STEP,
+    ),
+    Bug(
+        "modified-sgld-covariance-lags",
+        "Modified SGLD corrects with the average before this step's batch instead of after it.",
+        MODIFIED,
+        "state = self.learn(state, estimate)\n        C = self._noise(state, estimate)",
+        "C = self._noise(state, estimate)\n        state = self.learn(state, estimate)",
         STEP,
     ),
     Bug(
         "average-survives-burn-in",
-        "CCAdL's average of the covariance is not started again after burn-in.",
-        CCADL,
-        "return eqx.tree_at(lambda x: x.covariance, state, self.covariance.init(state.position))",
-        "return state",
+        "The average of the covariance is not started again after burn-in.",
+        BASE,
+        "state, self._no_average(state.position), is_leaf",
+        "state, state.covariance, is_leaf",
         STEP,
     ),
     Bug(
-        "modified-sgld-average-survives-burn-in",
-        "Modified SGLD's average of the covariance is not started again after burn-in.",
-        MODIFIED,
-        "return eqx.tree_at(lambda x: x.covariance, state, self.covariance.init(state.position))",
-        "return state",
-        STEP,
-    ),
-    Bug(
-        "s-without-mass",
-        "The s that is reported, h^2 beta C, leaves out the mass.",
+        "s-of-half-a-power",
+        "The s that is reported is h beta C instead of h^2 beta C.",
         MOMENTUM,
-        "C.lambda_max(self.mass)",
-        "C.lambda_max(1.0)",
+        "return h * h / self.temperature_at(step) * C.lambda_max()",
+        "return h / self.temperature_at(step) * C.lambda_max()",
         STEP,
+    ),
+    Bug(
+        "noise-not-whitened",
+        "A covariance is shown the noise of the force: the mass is left out.",
+        MOMENTUM,
+        "contrasts = jax.vmap(lambda z: tree.divide(z, root))(contrasts)",
+        "pass",
+        OPERATORS,
+    ),
+    Bug(
+        "whitened-by-the-mass",
+        "A covariance is shown noise that is divided by the mass instead of its root.",
+        MOMENTUM,
+        "root = tree.sqrt(self.mass)\n        contrasts",
+        "root = self.mass\n        contrasts",
+        OPERATORS,
+    ),
+    Bug(
+        "whitened-on-one-side",
+        "C of a batch is divided by the root of the mass on one side only.",
+        MOMENTUM,
+        "tree.divide(self.operator.mv(tree.divide(x, self.root)), self.root)",
+        "tree.divide(self.operator.mv(x), self.root)",
+        OPERATORS,
     ),
     Bug(
         "langevin-s-halved",
@@ -137,7 +160,12 @@ STEPS = (
         "state = self.sampler.drift(state, key=keys[0])",
         "before, state = state, self.sampler.drift(state, key=keys[0])",
         ORDER,
-        also=(("self.gradient(state.position, batch,", "self.gradient(before.position, batch,"),),
+        also=(
+            (
+                "estimate = self.gradient(state.position, batch, needs=self.sampler.needs",
+                "estimate = self.gradient(before.position, batch, needs=self.sampler.needs",
+            ),
+        ),
     ),
     Bug(
         "batch-and-noise-share-a-key",
@@ -169,6 +197,14 @@ STEPS = (
         KERNEL,
         "key=keys[1],",
         "key=jax.random.split(key, 4)[1],",
+        ORDER,
+    ),
+    Bug(
+        "drift-and-batch-share-a-key",
+        "The key that makes the noise of the symmetric drift also chooses the rows.",
+        KERNEL,
+        "self.sampler.drift(state, key=keys[0])",
+        "self.sampler.drift(state, key=keys[1])",
         ORDER,
     ),
 )

@@ -64,7 +64,8 @@ class Covariance(eqx.Module):
       the paper's formula from one gradient per row.
     - `averaging`: a number is a floor, kappa_t = max(1/t, floor), and 0 the paper's plain average; a function
       of t = 1, 2, ... gives any other schedule. kappa_1 is 1 in every case, so there is no start value. The
-      count starts again when burn-in ends.
+      count starts again when burn-in ends. A seed of contrasts, taken before the first step, is counted as the
+      batches that would have given them.
     - `contrasts`: how many a batch gives. 1 is that of its two halves, at no cost; each of several costs one more
       backward pass.
     """

@@ -53,7 +53,7 @@ class Dense(Covariance):
 
     def seed(self, num_parameters: int) -> tuple[int, int]:
         # The average of a few contrasts has their few directions, each far too large. With four times as many
-        # contrasts as parameters no eigenvalue is more than (1 + 1/2)^2 times too large.
+        # contrasts as parameters no eigenvalue is more than about (1 + 1/2)^2 times too large.
         if self.estimate == "exact":
             return 0, 0
         return -(-4 * num_parameters // _SEED_BLOCK), _SEED_BLOCK

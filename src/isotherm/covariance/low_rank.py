@@ -11,6 +11,7 @@ from isotherm.errors import check_count
 from isotherm.records import GradientEstimate
 
 _SEED_BATCHES = 8
+_ROUNDS = 4  # of a fixed point that halves its error in each
 _SMALL = 2**20  # numbers in the basis, up to which every batch is used for the leading directions
 
 
@@ -65,12 +66,13 @@ class LowRankOperator(Operator):
 class Pending(eqx.Module):
     """Contrasts that wait to be added to the leading directions, each with its weight in the average by now.
 
-    `diagonal` is that of the whole average, `covered` what the leading directions have of it, and `kept` the weight
-    that is left of them.
+    `diagonal` is that of the whole average, `covered` what the leading directions have of it, `values` their
+    eigenvalues, and `kept` the weight that is left of them.
     """
 
     diagonal: Float[Array, " d"]
     covered: Float[Array, " d"]
+    values: Float[Array, " rank"]
     rows: Float[Array, "rank d"]
     weights: Float[Array, " rank"]
     kept: Float[Array, ""]
@@ -105,7 +107,8 @@ class DiagonalLowRank(Covariance):
         zeros = lambda *shape: jnp.zeros(shape, dtype)
         operator = LowRankOperator(zeros(size), zeros(self.rank, size), zeros(self.rank), zeros(self.rank))
         one = jnp.ones((), dtype)
-        pending = Pending(zeros(size), zeros(size), zeros(self.rank, size), zeros(self.rank), one)
+        rank = self.rank
+        pending = Pending(zeros(size), zeros(size), zeros(rank), zeros(rank, size), zeros(rank), one)
         return Average(jnp.zeros((), jnp.int32), operator, pending)
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
@@ -114,7 +117,7 @@ class DiagonalLowRank(Covariance):
         kappa, count = self.kappa(t).astype(z.dtype), z.shape[0]
         diagonal = (1 - kappa) * waiting.diagonal + kappa * jnp.mean(z * z, axis=0)
         kept, share = (1 - kappa) * waiting.kept, jnp.full((count,), kappa)
-        leading = Leading(old.basis, old.values, old.inside, waiting.covered)
+        leading = Leading(old.basis, waiting.values, old.values, old.inside, waiting.covered)
         if count >= self.rank:
             rows, weights = waiting.rows, waiting.weights
             leading, kept = _merged(leading, kept, z, share, diagonal), jnp.ones_like(kept)
@@ -136,8 +139,8 @@ class DiagonalLowRank(Covariance):
             leading, rows, _ = jax.lax.while_loop(lambda carry: carry[2], merge, (leading, rows, due))
             kept, weights = jnp.where(due, 1, kept), jnp.where(due, 0, weights)
         rest = jnp.maximum(diagonal - leading.covered, 0)
-        operator = LowRankOperator(rest, leading.basis, leading.values, leading.inside)
-        return Average(t, operator, Pending(diagonal, leading.covered, rows, weights, kept))
+        operator = LowRankOperator(rest, leading.basis, leading.added, leading.inside)
+        return Average(t, operator, Pending(diagonal, leading.covered, leading.values, rows, weights, kept))
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
         del estimate
@@ -145,10 +148,14 @@ class DiagonalLowRank(Covariance):
 
 
 class Leading(eqx.Module):
-    """Orthonormal directions, their eigenvalues, what else there is along them, and the diagonal that they cover."""
+    """Orthonormal directions and their eigenvalues, of which `added` goes beyond the diagonal and `inside` is in it.
+
+    `covered` is the diagonal of what they add.
+    """
 
     basis: Float[Array, "rank d"]
     values: Float[Array, " rank"]
+    added: Float[Array, " rank"]
     inside: Float[Array, " rank"]
     covered: Float[Array, " d"]
 
@@ -162,7 +169,7 @@ def _merged(
 ) -> Leading:
     """The leading directions of kept (old) + (1 - kept) (weighted mean of z z' over the rows)."""
     rank = old.values.shape[0]
-    weights = (1 - kept) * weights / jnp.sum(weights)
+    weights = (1 - kept) * weights / jnp.maximum(jnp.sum(weights), jnp.finfo(weights.dtype).tiny)
     scales = jnp.sqrt(jnp.concatenate([kept * old.values, weights]))
     # Products by block: one of all rows joined is several times slower on a CPU.
     cross = old.basis @ rows.T
@@ -174,6 +181,10 @@ def _merged(
     inverse = jnp.where(there, jax.lax.rsqrt(jnp.where(there, values, 1)), 0)
     mix = inverse[:, None] * vectors.T * scales[None, :]
     basis, values = mix[:, :rank] @ old.basis + mix[:, rank:] @ rows, jnp.where(there, values, 0)
-    squares = jnp.square(basis)
-    covered = values @ squares
-    return Leading(basis, values, squares @ jnp.maximum(diagonal - covered, 0), covered)
+    # Along b_j the diagonal has a part of the eigenvalue already: what the direction adds is the rest of it.
+    squares, added = jnp.square(basis), values
+    for _ in range(_ROUNDS):
+        inside = squares @ jnp.maximum(diagonal - added @ squares, 0)
+        added = jnp.maximum(values - inside, 0)
+    covered = added @ squares
+    return Leading(basis, values, added, squares @ jnp.maximum(diagonal - covered, 0), covered)

@@ -79,5 +79,5 @@ class MatrixFree(Covariance):
         return Average(t, diagonal.blend(average.operator, estimate.contrasts, self.kappa(t)))
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
-        # Of the average without this batch: its inverse must not know the force.
+        # The average of all batches hardly knows this one, so its inverse is all but independent of the force.
         return MatrixFreeOperator(estimate.operator, average.operator)

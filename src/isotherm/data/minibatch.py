@@ -34,7 +34,7 @@ class MinibatchPlan(eqx.Module):
     def index(
         self, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Int[Array, " n"]:
-        """The rows of the batch of this step."""
+        """The rows of the batch of this step, in an order that says nothing about them: halves are compared."""
 
     @abc.abstractmethod
     def noise_factor(self, num_data: int, batch_size: int) -> float:

@@ -31,10 +31,10 @@ class AdaptiveLangevin(MomentumSampler):
         check_positive(self, "thermal_mass", finite=False, schedule=False)
         check_number(self, "initial_xi")
         averaging = getattr(self.covariance, "averaging", 0.0)
-        if self.scheme == "symmetric" and not callable(averaging) and averaging >= 1:
+        if self.scheme == "symmetric" and not callable(averaging) and averaging > 0.1:
             raise ValueError(
-                "`averaging` of the covariance must be below 1 in the symmetric scheme, whose inverse must not "
-                f"depend on the current batch; got {averaging!r}. Use 0.0, the plain average."
+                "`averaging` of the covariance must be at most 0.1 in the symmetric scheme, whose inverse must "
+                f"hardly know the current batch; got {averaging!r}. Use 0.0, the plain average."
             )
 
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:

@@ -31,7 +31,8 @@ class CCAdL(AdaptiveLangevin):
 
     $$p \leftarrow \bigl(I + \tfrac14S\bigr)^{-1}\bigl[\bigl(I - \tfrac14S\bigr)p - h\nabla\tilde U(\theta)\bigr],$$
 
-    which keeps $p \sim N(0, M/\beta)$ under gradient noise of covariance C however large S is.
+    which keeps $p \sim N(0, M/\beta)$ under gradient noise of covariance C however large S is, with `Dense` and
+    `Diagonal`; the inverses of `DiagonalLowRank` and `MatrixFree` are approximate, and good for s up to 4 and 0.5.
 
     **Arguments:**
 

@@ -72,10 +72,14 @@ class SGHMC(MomentumSampler):
         terms = ((h, estimate.force), (-h * A, p), (jnp.sqrt(2 * A * h * T), eta))
         if self.scheme == "symmetric":  # friction on (p_old + p_new)/2
             terms = tuple((x / (1 + h * A / 2), y) for x, y in terms)
-        state = eqx.tree_at(lambda x: x.momentum, state, tree.add_scaled(p, *terms))
+        new = tree.add_scaled(p, *terms)
+        state = eqx.tree_at(lambda x: x.momentum, state, new)
+        kinetic = self.kinetic_temperature(new)
         if self.scheme == "symmetric":
             state = self.drifted(state, 0.5)
-        kinetic = self.kinetic_temperature(state.momentum)
+            # On a quadratic potential this is 1/beta at every step, and p'M^-1p is not.
+            middle = tree.multiply(0.5, tree.add_scaled(p, (1.0, new)))
+            kinetic = (1 + h * A / 2) * self.kinetic_temperature(middle)
         info = Info(
             kinetic_temperature=kinetic,
             virial=virial(visited, estimate.force),

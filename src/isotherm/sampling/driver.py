@@ -210,7 +210,7 @@ class _Settings:
             sampler, axis = _stack(samplers, self.num_chains), 0
             starts = jax.tree.map(lambda x: jnp.concatenate([x] * len(samplers)), starts)
             keys = jnp.concatenate([keys] * len(samplers))
-        gradient = _bound(self.gradient, posterior)
+        gradient = _bound(self.gradient, self.posterior, posterior)
         return Job(
             sampler=sampler,
             axis=axis,
@@ -231,8 +231,10 @@ def _at_temperature_of(posterior: Posterior, sampler: Sampler) -> Sampler:
     return eqx.tree_at(lambda s: s.temperature, sampler, posterior.temperature, is_leaf=lambda x: x is None)
 
 
-def _bound(gradient: Gradient, posterior: Posterior) -> Gradient:
-    if getattr(gradient, "posterior", posterior) is not None:
+def _bound(gradient: Gradient, given: Posterior, posterior: Posterior) -> Gradient:
+    """The gradient of `posterior`, where it was left open or is that of the posterior as `given`."""
+    own = getattr(gradient, "posterior", posterior)
+    if not hasattr(gradient, "posterior") or not (own is None or own is given):
         return gradient
     return eqx.tree_at(lambda g: g.posterior, gradient, posterior, is_leaf=lambda x: x is None)
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from isotherm import tree
 from isotherm.kernel import Kernel
 from isotherm.records import Info, State, Status
+from isotherm.samplers import SGHMC
 from isotherm.samplers.base import Sampler
 from isotherm.sampling.moments import Accumulator
 
@@ -104,7 +105,11 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     state, info, visit = kernel.step(lane.state, data, key=key)
     running = lane.ended < 0
     alive = running & (info.status == Status.RUNNING)
-    accumulator = lane.accumulator.add(state.position, visit.position, visit.estimate.force, alive & collect)
+    visited = visit.position
+    if isinstance(kernel.sampler, SGHMC) and kernel.sampler.scheme == "symmetric":
+        # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
+        visited = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
+    accumulator = lane.accumulator.add(state.position, visited, visit.estimate.force, alive & collect)
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
         clipped = clipped + (alive & (info.clipped > 0))

@@ -33,8 +33,9 @@ def measure(
 ) -> Noise | None:
     """The noise at `position` as `sampler` would feel it; `None` where it cannot be measured.
 
-    Without bias in the trace and in tr(S^2); s is that of a direction found in one half of the contrasts and
-    measured in the other, so it is low by a little rather than high by much.
+    Without bias in the trace and in tr(S^2). s is that of a direction found in one half of the contrasts and
+    measured in the other: a lower bound, close where the noise has fewer leading directions than there are
+    contrasts (256, or 32 for half a million parameters), and far too low where it has none.
     """
     size = tree.size(position)
     if kernel.batch_size < 2:
@@ -45,6 +46,7 @@ def measure(
     except (NotImplementedError, TypeError, ValueError):  # a gradient of the user's own may know no contrasts
         return None
     G = np.asarray(products, np.float64)
+    each = len(G) // _BATCHES  # a gradient of the user's own may bring fewer
     if not np.all(np.isfinite(G)):
         return None
     batch = np.arange(len(G)) // each

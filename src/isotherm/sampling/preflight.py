@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from isotherm import tree
 from isotherm.covariance import DiagonalLowRank, MatrixFree
-from isotherm.diagnostics import LARGEST_S, largest_s
+from isotherm.diagnostics import largest_s
 from isotherm.errors import IsothermWarning
 from isotherm.hyper import at
 from isotherm.samplers import SGHMC, ModifiedSGLD, Sampler
@@ -19,6 +19,8 @@ from isotherm.sampling.describe import describe
 from isotherm.sampling.noise import Noise, measure
 from isotherm.sampling.run import Job
 
+_SYMMETRIC = {"scheme": "symmetric"}
+_DENSE_UP_TO = 2000  # parameters
 _PREFLIGHT = 2**32 - 5  # a fold of the run's key apart from those of its chains
 _CHECKED = 8  # settings of a sweep
 _PARTIAL = 0.3  # tr(S) per controlled direction, from which control is partial
@@ -44,7 +46,7 @@ def preflight(job: Job, samplers: list[Sampler], *, stacklevel: int) -> None:
 def remarks(sampler: Sampler, noise: Noise, n: int, N: int, size: int) -> Iterator[str]:
     """One sentence for each thing that is wrong, with the value that would do."""
     yield from _about_the_step(sampler, noise, n, N)
-    yield from _about_control(sampler, noise, n, size)
+    yield from _about_control(sampler, noise, n, N, size)
     yield from _about_definiteness(sampler, noise)
     yield from _about_xi(sampler, noise, size)
 
@@ -58,17 +60,18 @@ def _about_the_step(sampler: Sampler, noise: Noise, n: int, N: int) -> Iterator[
     rows = math.ceil(n * excess)
     repairs = [f"Reduce step_size from {h:.2g} to {smaller:.2g}"]
     repairs += [f"raise batch_size to {rows}"] if rows <= N else []
-    controlled = isinstance(sampler, AdaptiveLangevin) and sampler.covariance is not None
-    repairs += ['take scheme="symmetric"'] if controlled and noise.s <= LARGEST_S["symmetric"] else []
+    if isinstance(sampler, AdaptiveLangevin) and noise.s <= largest_s(describe(sampler) | _SYMMETRIC)[0]:
+        repairs.append('take scheme="symmetric"')
     yield f"s = {noise.s:.2g}, above the {limit:g} that the {scheme} scheme bears. {' or '.join(repairs)}."
 
 
-def _about_control(sampler: Sampler, noise: Noise, n: int, size: int) -> Iterator[str]:
+def _about_control(sampler: Sampler, noise: Noise, n: int, N: int, size: int) -> Iterator[str]:
     match sampler.covariance:
         case DiagonalLowRank(rank=rank):
             wanted = min(math.ceil(2 * noise.effective_rank), size)
             if noise.trace / rank > _PARTIAL and rank < wanted:
-                instead = "`iso.Dense()`" if wanted > size // 4 else f"rank={wanted}"
+                dense = wanted > size // 4 and size <= _DENSE_UP_TO
+                instead = "`iso.Dense()`" if dense else f"rank={wanted}"
                 yield (
                     f"tr(S)/rank = {noise.trace / rank:.2g} with an effective rank of {noise.effective_rank:.0f}: "
                     f"rank = {rank} controls a part of the noise. Take {instead}, or reduce step_size from "
@@ -78,10 +81,12 @@ def _about_control(sampler: Sampler, noise: Noise, n: int, size: int) -> Iterato
             # kappa_4, by which heavy-tailed rows make it larger, is 1 at least.
             heat = noise.trace / (4 * n)
             if heat > _HEAT:
+                rows = math.ceil(n * math.sqrt(heat / _HEAT))
+                larger = f"Raise batch_size to {rows} or reduce" if rows <= N else "Reduce"
                 yield (
-                    f"tr(S)/(4n) = {heat:.2g}, the heat that batches of {n} rows add by estimating their own "
-                    f"covariance. Raise batch_size to {math.ceil(n * math.sqrt(heat / _HEAT))} or reduce step_size "
-                    f"from {_step(sampler):.2g} to {_step(sampler) * math.sqrt(_HEAT / heat):.2g}."
+                    f"tr(S)/(4n) = {heat:.2g}, the least heat that batches of {n} rows add by estimating their own "
+                    f"covariance. {larger} step_size from {_step(sampler):.2g} to "
+                    f"{_step(sampler) * math.sqrt(_HEAT / heat):.2g}."
                 )
 
 

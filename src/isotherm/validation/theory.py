@@ -103,8 +103,14 @@ def _kept(covariance: Covariance | None, model: Linear) -> np.ndarray | None:
             # The leading directions of the whitened noise, and the diagonal of what they leave.
             scale = np.sqrt(np.outer(model.m, model.m))
             values, vectors = np.linalg.eigh(C / scale)
-            leading = (vectors * values)[:, -covariance.rank :] @ vectors[:, -covariance.rank :].T
-            return (leading + np.diag(np.diag(C / scale - leading))) * scale
+            values, vectors = values[-covariance.rank :], vectors[:, -covariance.rank :]
+            added, whole = values, np.diag(C / scale)
+            for _ in range(
+                50
+            ):  # what the directions add to the diagonal that is left, so that u'C_hat u = u'C u
+                rest = np.maximum(whole - vectors**2 @ added, 0)
+                added = np.maximum(values - rest @ vectors**2, 0)
+            return ((vectors * added) @ vectors.T + np.diag(whole - vectors**2 @ added)) * scale
     return None
 
 

@@ -1,0 +1,156 @@
+"""Mistakes in the symmetric scheme of SGNHT and CCAdL: A, D, O and K."""
+
+from planted.bug import Bug
+
+ADAPTIVE = "samplers/adaptive.py"
+LETTERS = ("test_symmetric_step.py",)
+INVERSE = "self.mass_root_times(C.solve_shifted(S / 4, x))"
+DAMPING = "(-S / 2, damping)"
+O_NOISE = "-jnp.expm1(-2 * safe * h) / safe"
+
+SYMMETRIC = (
+    Bug(
+        "K-inverse-of-half",
+        "The midpoint kick inverts I + S/2 instead of I + S/4.",
+        ADAPTIVE,
+        INVERSE,
+        INVERSE.replace("S / 4", "S / 2"),
+        LETTERS,
+    ),
+    Bug(
+        "K-damps-by-a-quarter",
+        "The midpoint kick damps the old momentum by S/4 instead of S/2.",
+        ADAPTIVE,
+        DAMPING,
+        "(-S / 4, damping)",
+        LETTERS,
+    ),
+    Bug(
+        "K-drives",
+        "The midpoint kick drives the momentum by the covariance instead of damping it.",
+        ADAPTIVE,
+        DAMPING,
+        "(S / 2, damping)",
+        LETTERS,
+    ),
+    Bug(
+        "K-without-temperature",
+        "The temperature does not enter the midpoint kick.",
+        ADAPTIVE,
+        "S = h * h / T\n        damping = C.mv(",
+        "S = h * h\n        damping = C.mv(",
+        LETTERS,
+    ),
+    Bug(
+        "K-force-not-whitened",
+        "The force of the midpoint kick is not divided by the root of the mass before the inverse.",
+        ADAPTIVE,
+        "tree.multiply(h, self.over_mass_root(force))",
+        "tree.multiply(h, force)",
+        LETTERS,
+    ),
+    Bug(
+        "K-stays-whitened",
+        "The midpoint kick is not multiplied by the root of the mass after the inverse.",
+        ADAPTIVE,
+        INVERSE,
+        "C.solve_shifted(S / 4, x)",
+        LETTERS,
+    ),
+    Bug(
+        "K-without-an-inverse",
+        "The symmetric scheme damps explicitly: too hot by s/4, and unstable from s = 4.",
+        ADAPTIVE,
+        INVERSE,
+        "self.mass_root_times(x)",
+        LETTERS,
+    ),
+    Bug(
+        "exponential-doubled",
+        "The exponential friction is e^(-S/2) on both sides of the kick instead of e^(-S/4).",
+        ADAPTIVE,
+        "-S / (4 * _SCALING * order)",
+        "-S / (2 * _SCALING * order)",
+        LETTERS,
+    ),
+    Bug(
+        "exponential-on-one-side",
+        "The exponential friction comes before the kick and not again after it.",
+        ADAPTIVE,
+        "return self._damped(p, S, C)",
+        "return p",
+        LETTERS,
+    ),
+    Bug(
+        "D-takes-a-whole-step",
+        "The thermostat moves by a whole step in each of its two halves.",
+        ADAPTIVE,
+        "p, h = state.momentum, share * at(self.step_size, state.step)",
+        "p, h = state.momentum, at(self.step_size, state.step)",
+        LETTERS,
+    ),
+    Bug(
+        "D-once",
+        "The thermostat moves before the friction and not again after it.",
+        ADAPTIVE,
+        "return self.drifted(self._heated(state, 0.5), 0.5)",
+        "return self.drifted(state, 0.5)",
+        LETTERS,
+    ),
+    Bug(
+        "A-ends-with-a-whole-step",
+        "The symmetric drift moves by half a step and then by a whole one.",
+        ADAPTIVE,
+        "return self.drifted(self._heated(state, 0.5), 0.5)",
+        "return self.drifted(self._heated(state, 0.5))",
+        LETTERS,
+    ),
+    Bug(
+        "O-noise-of-half-a-step",
+        "The noise of the exact friction has 1 - e^(-xi h) where 1 - e^(-2 xi h) is right.",
+        ADAPTIVE,
+        O_NOISE,
+        "-jnp.expm1(-safe * h) / safe",
+        LETTERS,
+    ),
+    Bug(
+        "O-noise-near-zero",
+        "Where xi is zero the noise of the exact friction is half of its limit.",
+        ADAPTIVE,
+        f"jnp.where(near_zero, 2 * h, {O_NOISE})",
+        f"jnp.where(near_zero, h, {O_NOISE})",
+        LETTERS,
+    ),
+    Bug(
+        "O-negative-xi-taken-for-zero",
+        "A negative xi neither damps nor drives: its noise is that of xi = 0.",
+        ADAPTIVE,
+        "near_zero = jnp.abs(xi * h) < 1e-6",
+        "near_zero = xi * h < 1e-6",
+        LETTERS,
+    ),
+    Bug(
+        "O-at-temperature-1",
+        "The noise of the exact friction is that of temperature 1 whatever temperature is asked for.",
+        ADAPTIVE,
+        "jnp.sqrt(A * self.temperature_at(state.step) * variance)",
+        "jnp.sqrt(A * variance)",
+        LETTERS,
+    ),
+    Bug(
+        "O-noise-follows-xi",
+        "The artificial noise has the strength xi instead of A, so xi has no mean to return to.",
+        ADAPTIVE,
+        "jnp.sqrt(A * self.temperature_at(state.step) * variance)",
+        "jnp.sqrt(jnp.abs(xi) * self.temperature_at(state.step) * variance)",
+        LETTERS,
+    ),
+    Bug(
+        "O-drives",
+        "The exact friction multiplies the momentum by e^(xi h).",
+        ADAPTIVE,
+        "jnp.exp(-xi * h)",
+        "jnp.exp(xi * h)",
+        LETTERS,
+    ),
+)

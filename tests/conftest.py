@@ -1,6 +1,10 @@
 """Strict by default: warnings are errors (pyproject), ranks never promote, no key is used twice."""
 
 import itertools
+import os
+
+# Tests run side by side, and threads of BLAS that wait for each other take ten times as long. Read when it is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
 import pytest
@@ -16,7 +20,7 @@ def strict_jax():
 
 @pytest.fixture(autouse=True)
 def few_programs():
-    """Compiled programs are dropped now and then: Linux gives a process 65,530 pieces of memory, a program takes many."""
+    """Programs are dropped now and then: Linux gives a process 65,530 pieces of memory, and a program takes many."""
     yield
     if next(_TESTS) % 40 == 0:
         jax.clear_caches()

@@ -174,6 +174,7 @@ def test_without_matplotlib_there_is_no_figure_but_a_line(monkeypatch, tmp_path)
     assert bench._draw([], tmp_path).endswith("pip install 'isotherm[plots]'.")
 
 
+@pytest.mark.slow
 def test_the_command_from_end_to_end(tmp_path, capsys):
     """The smallest sizes, a covariance and what it is compared with; then the file is what it should be."""
     only = "logistic: CCAdL Diagonal, euler"
@@ -195,6 +196,7 @@ def test_the_command_from_end_to_end(tmp_path, capsys):
     assert (tmp_path / "figures" / "bench.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_the_network_at_both_batch_sizes():
     part = steps.network_part(TINY, {}, "CCAdL Diagonal exact", say=lambda what: None)
     assert [row["name"] for row in part.rows] == ["SGNHT, euler, n = 4", "CCAdL Diagonal exact, euler, n = 4"]
@@ -202,6 +204,7 @@ def test_the_network_at_both_batch_sizes():
     assert part.rows[0]["cost"] == 1
 
 
+@pytest.mark.slow
 def test_memory_of_compiled_steps():
     """The running variances are there; that they do not grow with n shows at the size of the benchmark."""
     part = memory.memory_part(TINY, "memory: CCAdL Diagonal, euler", say=lambda what: None)

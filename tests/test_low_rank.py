@@ -114,8 +114,8 @@ def test_thousands_of_updates():
     """The basis stays orthonormal in float32, and C that of rank 3 plus a diagonal.
 
     The average of t normal contrasts has eigenvalues within 5 sqrt(2/t) of those of C, 6e-7, and FLOOR is allowed for
-    the share of the diagonal. Of a unit vector u of the three, sin^2 of the angle to the span is d FLOOR/(t lambda) in the full average, 3e-4 at most: ten times that is allowed
-    for what the truncation loses.
+    the share of the diagonal. Of a unit vector u of the three, sin^2 of the angle to the span is d FLOOR/(t lambda)
+    in the full average, 3e-4 at most: ten times that is allowed for what the truncation loses.
     """
     steps = 5000
     got, z = many(steps, iso.DiagonalLowRank(8))

@@ -156,9 +156,8 @@ def test_terms_of_the_kick(case):
         )
     felt = p
     if isinstance(sampler, iso.SGHMC) and sampler.scheme == "symmetric":
-        felt = (
-            np.sqrt(1 + h * A / 2) * (P + p) / 2
-        )  # 1/beta on average at every step of a quadratic potential
+        # 1/beta on average at every step of a quadratic potential
+        felt = np.sqrt(1 + a) * (P + p) / 2
     np.testing.assert_allclose(float(info.kinetic_temperature), felt @ (felt / MASS) / D, **ROUNDING)
     if state.xi is not None:
         felt = (P + p) / 2 if sampler.scheme == "euler-midpoint" else p

@@ -7,7 +7,7 @@ LOW_RANK, MATRIX_FREE, KERNEL = "covariance/low_rank.py", "covariance/matrix_fre
 RUNNING, OPERATORS, SKETCH = ("test_covariance.py",), ("test_operators.py",), ("test_low_rank.py",)
 SEEDED = ("test_seeding.py",)
 KAPPA = "jnp.maximum(1 / t, self.averaging)"
-WEIGHTS = "weights = (1 - kept) * weights / jnp.sum(weights)"
+WEIGHTS = "weights = (1 - kept) * weights / jnp.maximum("
 
 COVARIANCES = (
     Bug(
@@ -206,8 +206,8 @@ COVARIANCES = (
         "seed-counted-in-batches",
         "The contrasts seen before the first step count as their few batches: the next one outweighs them.",
         KERNEL,
-        "seen = jnp.asarray(batches * contrasts // covariance.contrasts, jnp.int32)",
-        "seen = jnp.asarray(batches, jnp.int32)",
+        "seen = max(1, batches * brought[0].shape[0] // covariance.contrasts)",
+        "seen = max(1, batches)",
         SEEDED,
     ),
     Bug(

@@ -30,11 +30,12 @@ _HEAT = 0.1  # relative heat by the fluctuations of a batch's own covariance
 def preflight(job: Job, samplers: list[Sampler], *, stacklevel: int) -> None:
     """Measure the noise at the first start and warn of what will go wrong with it."""
     position = jax.tree.map(lambda x: x[0], job.positions)
-    keys = jax.random.split(jax.random.fold_in(job.key, _PREFLIGHT))
-    data = job.kernel.minibatch.arrange(job.data, key=keys[0])
+    chosen = samplers[:_CHECKED]
+    keys = jax.random.split(jax.random.fold_in(job.key, _PREFLIGHT), len(chosen) + 1)
+    data = job.kernel.minibatch.arrange(job.data, key=keys[-1])
     told: set[str] = set()
-    for sampler in samplers[:_CHECKED]:
-        noise = measure(job.kernel, sampler, data, position, step=0, key=keys[1])
+    for sampler, key in zip(chosen, keys[:-1], strict=True):
+        noise = measure(job.kernel, sampler, data, position, step=0, key=key)
         if noise is None:
             return
         for text in remarks(sampler, noise, job.kernel.batch_size, job.kernel.num_data, tree.size(position)):

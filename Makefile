@@ -25,7 +25,7 @@ lint: $(VENV)/.dev
 	$(BIN)/pyrefly check
 	$(BIN)/lint-imports
 
-# Every sampler on posteriors known exactly, in full: about a quarter of an hour.
+# Every sampler on posteriors known exactly, in full: about half an hour.
 validate: $(VENV)/.dev
 	$(BIN)/isotherm validate --out $(OUT)/validation
 

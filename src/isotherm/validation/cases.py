@@ -274,7 +274,6 @@ QUICK_SET = {
     Case("regression", "SGNHT"),
     Case("poisson", "CCAdL dense", gradient="full data"),
     Case("regression-ill", "CCAdL dense", s=0.2),
-    Case("gaussian", "SGHMC dense", friction=0.2),
     Case("gaussian-cold", "SGHMC", gradient="full data", s=1.0),
     Case("gaussian", "SGNHT", thermal_mass=100.0),
     *(Case("regression-ill", "CCAdL symmetric", s=s) for s in (1.0, 4.0)),

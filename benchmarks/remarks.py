@@ -62,20 +62,37 @@ def problem(seed=0):
 
 
 class Scaled(iso.Covariance):
-    """A dense estimate that is wrong by a factor."""
+    """The paper's dense estimate, wrong by a factor."""
 
     factor: jax.Array = eqx.field(converter=jnp.asarray)
     averaging: float = 0.0
     estimate: str = eqx.field(default="exact", static=True)
+    contrasts: int = eqx.field(default=1, static=True)
 
-    def zero(self, position):
+    has_root = True
+
+    @property
+    def dense(self):
+        """The estimate without the mistake."""
+        return iso.Dense(estimate=self.estimate, averaging=self.averaging)
+
+    def seed(self, num_parameters):
+        """None: the remark is about what the batches of the chain say."""
+        del num_parameters
+        return 0, 0
+
+    def init(self, position):
         """As `Dense`."""
-        return iso.Dense().zero(position)
+        return self.dense.init(position)
 
-    def blend(self, old, contrasts, kappa):
+    def update(self, average, estimate):
         """As `Dense`, of contrasts that are too large."""
-        wrong = jax.tree.map(lambda z: jnp.sqrt(self.factor) * z, contrasts)
-        return iso.Dense().blend(old, wrong, kappa)
+        wrong = jax.tree.map(lambda z: jnp.sqrt(self.factor) * z, estimate.contrasts)
+        return self.dense.update(average, eqx.tree_at(lambda x: x.contrasts, estimate, wrong))
+
+    def operator(self, average, estimate):
+        """As `Dense`."""
+        return self.dense.operator(average, estimate)
 
 
 def sweep(p, samplers, *, batch_size, num_draws, num_chains, thinning=4, burn_in=400, seed=0):
@@ -149,7 +166,7 @@ def temperatures(kernel, rows, directions, keys, num_steps):
             state, _, _ = kernel.step(state, rows, key=key)
             return state, jnp.stack([(state.momentum @ directions) ** 2, (state.position @ directions) ** 2])
 
-        start = kernel.init(jax.random.normal(jax.random.fold_in(key, 2**31), (DIMENSION,)), key=key)
+        start = kernel.init(jax.random.normal(jax.random.fold_in(key, 2**31), (DIMENSION,)), rows, key=key)
         _, squares = jax.lax.scan(step, start, length=num_steps)
         return jnp.mean(squares[num_steps // 5 :], axis=0)
 

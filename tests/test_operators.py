@@ -56,8 +56,9 @@ def low_rank(rank, rest):
     rest = np.broadcast_to(rest, D)
     basis = np.linalg.qr(np.random.default_rng(7).normal(size=(D, D)))[0][:rank]
     values = np.array([9.0, 7.0, 4.0, 2.0, 1.5, 0.5])[:rank]
-    parts = (rest, basis, values, np.square(basis) @ rest)
-    operator = LowRankOperator(*(jnp.asarray(x, jnp.float32) for x in parts))
+    inside = jnp.asarray(np.square(basis) @ rest, jnp.float32)
+    rows = jax.vmap(from_vector)(jnp.asarray(basis, jnp.float32))
+    operator = LowRankOperator(from_vector(rest), rows, jnp.asarray(values, jnp.float32), inside)
     return operator, np.diag(rest) + basis.T @ np.diag(values) @ basis
 
 
@@ -135,7 +136,7 @@ def test_low_rank_functions_are_of_first_order_in_the_variation_of_the_rest():
     whole, along = [], []
     for e in (0.25, 0.125):
         C, matrix = low_rank(3, 1 + e * np.random.default_rng(8).uniform(-1, 1, D))
-        basis = np.asarray(C.basis, np.float64)
+        basis = np.asarray(jax.vmap(tree.ravel)(C.basis), np.float64)
         inverse = as_matrix(lambda x, C=C: C.solve_shifted(jnp.asarray(1.0), x)) - np.linalg.inv(I + matrix)
         root = as_matrix(lambda x, C=C: C.sqrt_remainder(jnp.asarray(0.05), x)[0])
         errors = (inverse, root @ root.T - (I - 0.05 * matrix))

@@ -4,7 +4,7 @@ A *scale* is a scalar or a pytree of the same structure (a diagonal matrix). Sca
 leaf they meet, so a float64 hyper-parameter never promotes a float32 chain.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -56,10 +56,37 @@ def subtract(x: PyTree, y: PyTree) -> PyTree:
 
 def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
     """Inner product over all leaves, summed in float32 or wider."""
-    wide = [jnp.promote_types(a.dtype, jnp.float32) for a in jax.tree.leaves(x)]
-    leaves = zip(jax.tree.leaves(x), jax.tree.leaves(y), wide, strict=True)
-    terms = [jnp.sum(a.astype(dtype) * b.astype(dtype)) for a, b, dtype in leaves]
+
+    def one(a: Array, b: Array) -> Array:
+        dtype = jnp.promote_types(a.dtype, jnp.float32)
+        a, b = a.astype(dtype), b.astype(dtype)
+        # Of large leaves the sum of a product, taken in order, is ten times slower on a CPU; small ones are fused.
+        return jnp.vdot(a, b) if a.size > _SMALL else jnp.sum(a * b)
+
+    terms = [one(a, b) for a, b in _pairs(x, y)]
     return sum(terms[1:], start=terms[0])
+
+
+def products(rows: PyTree, x: PyTree) -> Float[Array, " k"]:
+    """The inner products of a stack of k trees with a tree."""
+    terms = [a.reshape(a.shape[0], -1) @ b.reshape(-1) for a, b in _pairs(rows, x)]
+    return sum(terms[1:], start=terms[0])
+
+
+def grams(rows: PyTree, others: PyTree) -> Float[Array, "k l"]:
+    """The inner products of a stack of k trees with one of l."""
+    terms = [a.reshape(a.shape[0], -1) @ b.reshape(b.shape[0], -1).T for a, b in _pairs(rows, others)]
+    return sum(terms[1:], start=terms[0])
+
+
+def combine(weights: Float[Array, "*l k"], rows: PyTree) -> PyTree:
+    """The sum of a stack of k trees with these weights, or a stack of l such sums."""
+    one = lambda a: (weights @ a.reshape(a.shape[0], -1)).reshape(*weights.shape[:-1], *a.shape[1:])
+    return jax.tree.map(one, rows)
+
+
+def _pairs(x: PyTree, y: PyTree) -> Iterable[tuple[Array, Array]]:
+    return zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True)
 
 
 def size(tree: PyTree) -> int:

@@ -5,7 +5,7 @@ from planted.bug import Bug
 ADAPTIVE = "samplers/adaptive.py"
 LETTERS = ("test_symmetric_step.py",)
 INVERSE = "self.mass_root_times(C.solve_shifted(S / 4, x))"
-DAMPING = "(-S / 2, damping)"
+DAMPING = "(-S / 2, C.mv(q))"
 O_NOISE = "-jnp.expm1(-2 * safe * h) / safe"
 
 SYMMETRIC = (
@@ -19,26 +19,50 @@ SYMMETRIC = (
     ),
     Bug(
         "K-damps-by-a-quarter",
-        "The midpoint kick damps the old momentum by S/4 instead of S/2.",
+        "The matrix-free midpoint kick damps the old momentum by S/4 instead of S/2.",
         ADAPTIVE,
         DAMPING,
-        "(-S / 4, damping)",
+        "(-S / 4, C.mv(q))",
         LETTERS,
     ),
     Bug(
         "K-drives",
-        "The midpoint kick drives the momentum by the covariance instead of damping it.",
+        "The matrix-free midpoint kick drives the momentum by the covariance instead of damping it.",
         ADAPTIVE,
         DAMPING,
-        "(S / 2, damping)",
+        "(S / 2, C.mv(q))",
+        LETTERS,
+    ),
+    Bug(
+        "K-reflects-too-little",
+        "The midpoint kick is (I + S/4)^-1 (p + h F) - p, with one p before the inverse instead of two.",
+        ADAPTIVE,
+        "sign, x = -1.0, tree.add_scaled(x, (2.0, q))",
+        "sign, x = -1.0, tree.add_scaled(x, (1.0, q))",
+        LETTERS,
+    ),
+    Bug(
+        "K-adds-the-old-momentum",
+        "The midpoint kick is (I + S/4)^-1 (2 p + h F) + p instead of - p.",
+        ADAPTIVE,
+        "sign, x = -1.0, tree.add_scaled(x, (2.0, q))",
+        "sign, x = 1.0, tree.add_scaled(x, (2.0, q))",
+        LETTERS,
+    ),
+    Bug(
+        "K-of-an-inverse-of-something-else",
+        "The matrix-free midpoint kick takes the running diagonal to be the inverse of the batch's C.",
+        "covariance/matrix_free.py",
+        "inverts = False",
+        "inverts = True",
         LETTERS,
     ),
     Bug(
         "K-without-temperature",
         "The temperature does not enter the midpoint kick.",
         ADAPTIVE,
-        "S = h * h / T\n        damping = C.mv(",
-        "S = h * h\n        damping = C.mv(",
+        "S = h * h / T\n        q, x =",
+        "S = h * h\n        q, x =",
         LETTERS,
     ),
     Bug(

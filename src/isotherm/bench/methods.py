@@ -6,13 +6,14 @@ from collections.abc import Callable
 from jaxtyping import PyTree
 
 from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
+from isotherm.covariance.low_rank import EVERY
 from isotherm.data.minibatch import MinibatchPlan, RandomBlocks, WithReplacement
 from isotherm.samplers import SGHMC, SGNHT, CCAdL, ModifiedSGLD, Sampler
 from isotherm.samplers.momentum import Scheme
 
 RANK = 16
 _PLAN = WithReplacement()
-_MERGE = 8 * RANK  # batches after which `DiagonalLowRank` of a large model has merged a full buffer
+_MERGE = EVERY * RANK  # batches after which `DiagonalLowRank` of a large model has merged a full buffer
 
 
 @dataclasses.dataclass(frozen=True)

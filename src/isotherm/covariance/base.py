@@ -20,6 +20,9 @@ from isotherm.records import GradientEstimate, Needs
 class Operator(eqx.Module):
     """A symmetric positive semidefinite matrix C over the parameters, by what it does."""
 
+    inverts: eqx.AbstractClassVar[bool]
+    """Whether `solve_shifted` is the inverse of I + c times what `mv` applies."""
+
     @abc.abstractmethod
     def mv(self, x: PyTree) -> PyTree:
         """C x."""

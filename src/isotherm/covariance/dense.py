@@ -17,6 +17,8 @@ class DenseOperator(Operator):
 
     matrix: Float[Array, "d d"]
 
+    inverts = True
+
     def mv(self, x: PyTree) -> PyTree:
         return tree.unravel_like(self.matrix @ tree.ravel(x), x)
 

@@ -15,6 +15,8 @@ class DiagonalOperator(Operator):
 
     values: PyTree[Array]
 
+    inverts = True
+
     def mv(self, x: PyTree) -> PyTree:
         return tree.multiply(self.values, x)
 

@@ -7,60 +7,67 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator, power_iteration
+from isotherm.covariance.diagonal import DiagonalOperator, blend
 from isotherm.errors import check_count
 from isotherm.records import GradientEstimate
 
 _SEED_BATCHES = 8
 _ROUNDS = 4  # of a fixed point that halves its error in each
+EVERY = 16  # batches, of which a large model gives one to the leading directions
 _SMALL = 2**20  # numbers in the basis, up to which every batch is used for the leading directions
 
 
 class LowRankOperator(Operator):
-    """C = diag(rest) + sum_j values_j b_j b_j', with orthonormal b_j.
+    """C = diag(rest) + sum_j values_j b_j b_j', with orthonormal b_j, leaf by leaf: nothing is ravelled.
 
     Functions of C are composed from those of its two parts as if `rest` were, along b_j, its mean there, `inside`_j:
     exact where it is constant, and else to first order in its variation.
     """
 
-    rest: Float[Array, " d"]
-    basis: Float[Array, "rank d"]
+    rest: PyTree[Array]
+    basis: PyTree[Array]  # leaves have `rank` rows
     values: Float[Array, " rank"]
     inside: Float[Array, " rank"]
 
+    inverts = True
+
     def mv(self, x: PyTree) -> PyTree:
-        v = self._flat(x)
-        return tree.unravel_like(self.rest * v + self._along(self.values, v), x)
+        along = self._along(self.values, x)
+        return jax.tree.map(lambda r, v, a: (r * v + a).astype(v.dtype), self.rest, x, along)
 
     def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
-        c = c.astype(self.rest.dtype)
-        root = jax.lax.rsqrt(1 + c * self.rest)
+        root = jax.tree.map(lambda r: jax.lax.rsqrt(1 + c.astype(r.dtype) * r), self.rest)
+        c = c.astype(self.values.dtype)
         scaled = c * self.values / (1 + c * self.inside)
-        v = root * self._flat(x)
-        return tree.unravel_like(root * (v - self._along(scaled / (1 + scaled), v)), x)
+        v = jax.tree.map(jnp.multiply, root, x)
+        along = self._along(scaled / (1 + scaled), v)
+        return jax.tree.map(lambda r, v, a, y: (r * (v - a)).astype(y.dtype), root, v, along, x)
 
     def trace(self) -> Float[Array, ""]:
-        return jnp.sum(self.rest) + jnp.sum(self.values)
+        return sum((jnp.sum(r) for r in jax.tree.leaves(self.rest)), start=jnp.sum(self.values))
 
     def lambda_max(self) -> Float[Array, ""]:
-        along = jnp.ones_like(self.values) @ self.basis
-        noise = jax.random.normal(jax.random.key(0), self.rest.shape, self.rest.dtype)
-        start = along + noise * jnp.sqrt(self.rest / jnp.maximum(jnp.sum(self.rest), 1e-30))
-        return power_iteration(lambda v: self.rest * v + self._along(self.values, v), start)
+        rest = tree.ravel(self.rest)
+        along = tree.ravel(tree.combine(jnp.ones_like(self.values), self.basis))
+        noise = jax.random.normal(jax.random.key(0), rest.shape, rest.dtype)
+        start = along + noise * jnp.sqrt(rest / jnp.maximum(jnp.sum(rest), 1e-30))
+        return power_iteration(lambda v: tree.ravel(self.mv(tree.unravel_like(v, self.rest))), start)
 
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
-        c = c.astype(self.rest.dtype)
-        left = 1 - c * self.rest
+        left = jax.tree.map(lambda r: 1 - c.astype(r.dtype) * r, self.rest)
+        c = c.astype(self.values.dtype)
         scaled = c * self.values / jnp.maximum(1 - c * self.inside, 1e-6)
-        clipped = jnp.sum(left < 0, dtype=jnp.int32) + jnp.sum(scaled > 1, dtype=jnp.int32)
-        v = self._flat(x)
-        y = v + self._along(jnp.sqrt(jnp.maximum(1 - scaled, 0)) - 1, v)
-        return tree.unravel_like(jnp.sqrt(jnp.maximum(left, 0)) * y, x), clipped
+        clipped = sum(
+            (jnp.sum(y < 0, dtype=jnp.int32) for y in jax.tree.leaves(left)),
+            start=jnp.sum(scaled > 1, dtype=jnp.int32),
+        )
+        along = self._along(jnp.sqrt(jnp.maximum(1 - scaled, 0)) - 1, x)
+        root = lambda y, v, a: (jnp.sqrt(jnp.maximum(y, 0)) * (v + a)).astype(v.dtype)
+        return jax.tree.map(root, left, x, along), clipped
 
-    def _along(self, weights: Float[Array, " rank"], v: Float[Array, " d"]) -> Float[Array, " d"]:
-        return (weights * (self.basis @ v)) @ self.basis
-
-    def _flat(self, x: PyTree) -> Float[Array, " d"]:
-        return tree.ravel(x).astype(self.rest.dtype)
+    def _along(self, weights: Float[Array, " rank"], x: PyTree) -> PyTree:
+        """sum_j weights_j b_j b_j'x."""
+        return tree.combine(weights * tree.products(self.basis, x), self.basis)
 
 
 class Pending(eqx.Module):
@@ -70,10 +77,10 @@ class Pending(eqx.Module):
     eigenvalues, and `kept` the weight that is left of them.
     """
 
-    diagonal: Float[Array, " d"]
-    covered: Float[Array, " d"]
+    diagonal: PyTree[Array]
+    covered: PyTree[Array]
     values: Float[Array, " rank"]
-    rows: Float[Array, "rank d"]
+    rows: PyTree[Array]
     weights: Float[Array, " rank"]
     kept: Float[Array, ""]
 
@@ -102,43 +109,43 @@ class DiagonalLowRank(Covariance):
         return _SEED_BATCHES, max(self.rank, self.contrasts)
 
     def init(self, position: PyTree) -> Average:
-        size = tree.size(position)
-        dtype = jnp.promote_types(jnp.result_type(*jax.tree.leaves(position)), jnp.float32)
-        zeros = lambda *shape: jnp.zeros(shape, dtype)
-        operator = LowRankOperator(zeros(size), zeros(self.rank, size), zeros(self.rank), zeros(self.rank))
-        one = jnp.ones((), dtype)
-        rank = self.rank
-        pending = Pending(zeros(size), zeros(size), zeros(rank), zeros(rank, size), zeros(rank), one)
+        wide = lambda *shape: lambda x: jnp.zeros(
+            (*shape, *x.shape), jnp.promote_types(x.dtype, jnp.float32)
+        )
+        zeros, rows = jax.tree.map(wide(), position), jax.tree.map(wide(self.rank), position)
+        values = jnp.zeros(self.rank, jnp.result_type(*jax.tree.leaves(zeros)))
+        operator = LowRankOperator(zeros, rows, values, values)
+        pending = Pending(zeros, zeros, values, rows, values, jnp.ones((), values.dtype))
         return Average(jnp.zeros((), jnp.int32), operator, pending)
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
         t, old, waiting = average.count + 1, average.operator, average.pending
-        z = jax.vmap(tree.ravel)(estimate.contrasts).astype(old.rest.dtype)
-        kappa, count = self.kappa(t).astype(z.dtype), z.shape[0]
-        diagonal = (1 - kappa) * waiting.diagonal + kappa * jnp.mean(z * z, axis=0)
+        z = jax.tree.map(lambda r, x: x.astype(r.dtype), old.rest, estimate.contrasts)
+        kappa, count = self.kappa(t).astype(old.values.dtype), jax.tree.leaves(z)[0].shape[0]
+        diagonal = blend(DiagonalOperator(waiting.diagonal), z, kappa).values
         kept, share = (1 - kappa) * waiting.kept, jnp.full((count,), kappa)
         leading = Leading(old.basis, waiting.values, old.values, old.inside, waiting.covered)
         if count >= self.rank:
             rows, weights = waiting.rows, waiting.weights
             leading, kept = _merged(leading, kept, z, share, diagonal), jnp.ones_like(kept)
         else:
-            # Fill the buffer; when it is full, merge it and empty it. Of a large model every eighth batch goes in.
-            every = 1 if old.basis.size <= _SMALL else 8
+            # Fill the buffer; when it is full, merge it and empty it. Of a large model every sixteenth batch goes in.
+            every = 1 if self.rank * tree.size(old.rest) <= _SMALL else EVERY
             slots = self.rank // count
             start = ((t - 1) // every % slots) * count
             fill = lambda buffer, x: jax.lax.dynamic_update_slice_in_dim(buffer, x, start, axis=0)
-            rows, weights = fill(waiting.rows, z), fill((1 - kappa) * waiting.weights, share)
+            rows, weights = jax.tree.map(fill, waiting.rows, z), fill((1 - kappa) * waiting.weights, share)
             due = t % (every * slots) == 0
 
-            def merge(carry: tuple[Leading, Array, Array]) -> tuple[Leading, Array, Array]:
+            def merge(carry: tuple[Leading, PyTree, Array]) -> tuple[Leading, PyTree, Array]:
                 leading, rows, due = carry
                 # Rows that left the loop as they came would have their products computed in every step.
-                return _merged(leading, kept, rows, weights, diagonal), jnp.zeros_like(rows), ~due
+                return _merged(leading, kept, rows, weights, diagonal), tree.zeros_like(rows), ~due
 
             # A loop of at most one round: under `vmap` a `cond` would merge in every step.
             leading, rows, _ = jax.lax.while_loop(lambda carry: carry[2], merge, (leading, rows, due))
             kept, weights = jnp.where(due, 1, kept), jnp.where(due, 0, weights)
-        rest = jnp.maximum(diagonal - leading.covered, 0)
+        rest = _positive(tree.subtract(diagonal, leading.covered))
         operator = LowRankOperator(rest, leading.basis, leading.added, leading.inside)
         return Average(t, operator, Pending(diagonal, leading.covered, leading.values, rows, weights, kept))
 
@@ -153,38 +160,44 @@ class Leading(eqx.Module):
     `covered` is the diagonal of what they add.
     """
 
-    basis: Float[Array, "rank d"]
+    basis: PyTree[Array]
     values: Float[Array, " rank"]
     added: Float[Array, " rank"]
     inside: Float[Array, " rank"]
-    covered: Float[Array, " d"]
+    covered: PyTree[Array]
 
 
 def _merged(
     old: Leading,
     kept: Float[Array, ""],
-    rows: Float[Array, "k d"],
+    rows: PyTree[Array],
     weights: Float[Array, " k"],
-    diagonal: Float[Array, " d"],
+    diagonal: PyTree[Array],
 ) -> Leading:
     """The leading directions of kept (old) + (1 - kept) (weighted mean of z z' over the rows)."""
     rank = old.values.shape[0]
     weights = (1 - kept) * weights / jnp.maximum(jnp.sum(weights), jnp.finfo(weights.dtype).tiny)
     scales = jnp.sqrt(jnp.concatenate([kept * old.values, weights]))
     # Products by block: one of all rows joined is several times slower on a CPU.
-    cross = old.basis @ rows.T
-    gram = jnp.block([[old.basis @ old.basis.T, cross], [cross.T, rows @ rows.T]])
+    cross = tree.grams(old.basis, rows)
+    gram = jnp.block([[tree.grams(old.basis, old.basis), cross], [cross.T, tree.grams(rows, rows)]])
     values, vectors = jnp.linalg.eigh(scales[:, None] * gram * scales[None, :])
     values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
     # Directions that are not there yet have length zero rather than a random one.
     there = values > 1e-6 * values[0]
     inverse = jnp.where(there, jax.lax.rsqrt(jnp.where(there, values, 1)), 0)
     mix = inverse[:, None] * vectors.T * scales[None, :]
-    basis, values = mix[:, :rank] @ old.basis + mix[:, rank:] @ rows, jnp.where(there, values, 0)
+    basis = jax.tree.map(jnp.add, tree.combine(mix[:, :rank], old.basis), tree.combine(mix[:, rank:], rows))
     # Along b_j the diagonal has a part of the eigenvalue already: what the direction adds is the rest of it.
-    squares, added = jnp.square(basis), values
+    values, squares = jnp.where(there, values, 0), jax.tree.map(jnp.square, basis)
+    added = values
     for _ in range(_ROUNDS):
-        inside = squares @ jnp.maximum(diagonal - added @ squares, 0)
-        added = jnp.maximum(values - inside, 0)
-    covered = added @ squares
-    return Leading(basis, values, added, squares @ jnp.maximum(diagonal - covered, 0), covered)
+        covered = tree.combine(added, squares)
+        added = jnp.maximum(values - tree.products(squares, _positive(tree.subtract(diagonal, covered))), 0)
+    covered = tree.combine(added, squares)
+    inside = tree.products(squares, _positive(tree.subtract(diagonal, covered)))
+    return Leading(basis, values, added, inside, covered)
+
+
+def _positive(x: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: jnp.maximum(leaf, 0), x)

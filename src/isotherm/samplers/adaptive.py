@@ -124,12 +124,16 @@ class AdaptiveLangevin(MomentumSampler):
     def _midpoint(self, state: State, force: PyTree, C: Operator | None) -> PyTree:
         """K: p + (I + S/4)^-1 (h F - (S/2) p), the implicit midpoint rule for kick and covariance friction.
 
-        With noise of covariance C it leaves the momentum's M/beta invariant for every S.
+        With noise of covariance C it leaves the momentum's M/beta invariant for every S. Where the inverse is that of
+        S it is the same as (I + S/4)^-1 (2 p + h F) - p, for which S need not be applied.
         """
         h, T, p = at(self.step_size, state.step), self.temperature_at(state.step), state.momentum
         if C is None:
             return tree.add_scaled(p, (h, force))
         S = h * h / T
-        damping = C.mv(self.over_mass_root(p))
-        x = tree.add_scaled(tree.multiply(h, self.over_mass_root(force)), (-S / 2, damping))
-        return tree.add_scaled(p, (1.0, self.mass_root_times(C.solve_shifted(S / 4, x))))
+        q, x = self.over_mass_root(p), tree.multiply(h, self.over_mass_root(force))
+        if C.inverts:
+            sign, x = -1.0, tree.add_scaled(x, (2.0, q))
+        else:
+            sign, x = 1.0, tree.add_scaled(x, (-S / 2, C.mv(q)))
+        return tree.add_scaled(self.mass_root_times(C.solve_shifted(S / 4, x)), (sign, p))

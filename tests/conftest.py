@@ -24,3 +24,11 @@ def few_programs():
     yield
     if next(_TESTS) % 40 == 0:
         jax.clear_caches()
+
+
+@pytest.fixture
+def quick_compilation():
+    """For modules whose programs are small and run once: to compile them is all that takes time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

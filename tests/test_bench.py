@@ -27,6 +27,8 @@ from isotherm.bench.sizes import FULL, QUICK, TINY
 from isotherm.cli import main
 from isotherm.validation.record import Record
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def console():
     return Console(record=True, width=160)

@@ -88,6 +88,7 @@ CLOSED = {
 closed = pytest.mark.parametrize("name", CLOSED)
 
 
+@pytest.mark.slow
 @closed
 def test_variance_at_a_finite_step_solves_its_recursion(name):
     """At every h to 5 standard errors (6e-7 each), which are below a tenth of the largest bias."""

@@ -12,7 +12,10 @@ from isotherm.data.rows import as_rows
 from table import SAMPLERS, every_sampler
 
 # Nobody asks here whether six rows are enough for a good answer.
-pytestmark = pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning"),
+    pytest.mark.usefixtures("quick_compilation"),
+]
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.normal(size=(60, 2)).astype(np.float32), "y": RNG.normal(size=60).astype(np.float32)}
@@ -29,14 +32,6 @@ def log_prior(params):
 
 POSTERIOR = iso.Posterior(log_likelihood, log_prior)
 INIT = {"w": jnp.zeros(2), "rest": (jnp.zeros(()), jnp.ones((1, 2)))}
-
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """A hundred small programs are compiled here and hardly run."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def kernel_of(sampler):

@@ -40,13 +40,7 @@ CASES = {
 cases = pytest.mark.parametrize(("design", "posterior"), CASES.values(), ids=CASES.keys())
 HALVES, SIGNS = iso.Needs(contrasts=1), iso.Needs(contrasts=3)
 
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """Small programs are compiled here and run once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def covariance_of_the_force(batches):

@@ -14,6 +14,8 @@ import isotherm as iso
 from isotherm.draws import Draws, Moments
 from models import call, normal_mean
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 class Pair(NamedTuple):
     weight: object

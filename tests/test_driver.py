@@ -15,6 +15,8 @@ from models import call, normal_mean
 
 CUTS = [1, 7, 10_000]
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def same(a, b):
     return all(

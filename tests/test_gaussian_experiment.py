@@ -184,6 +184,7 @@ def test_verdicts_follow_the_numbers():
     assert gaussian_claims.judge(rows, constant, settings)[0]["verdict"] == "partly"
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(experiment, "QUICK", experiment.Settings(data_sets=2, num_samples=3000, burn_in=500))
     out = tmp_path / "gaussian"

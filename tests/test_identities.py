@@ -13,7 +13,10 @@ import isotherm as iso
 from known_noise import ROWS, GaussianTarget, KnownNoise, constant
 
 # Identities hold at any step, and are seen best where noise is strong.
-pytestmark = pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning"),
+    pytest.mark.usefixtures("quick_compilation"),
+]
 
 SEED = 3
 TARGET = GaussianTarget(np.array([[2.0, 0.6, 0.0], [0.6, 1.0, 0.2], [0.0, 0.2, 0.5]]))

@@ -14,13 +14,7 @@ D, N, CHAINS, STEPS = 4, 1000, 4000, 3
 h, A = 0.1, 2.0
 ROWS = np.arange(N, dtype=np.float32) / N
 
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """Small programs are compiled here and run once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 class Recorded(iso.Gradient):

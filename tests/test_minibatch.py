@@ -127,6 +127,7 @@ def test_noise_factor_is_exact(plan, num_data, batch_size):
     assert estimate == pytest.approx(np.mean((total - g.sum()) ** 2), rel=1e-9)
 
 
+@pytest.mark.slow
 @plans
 @pytest.mark.parametrize(("num_data", "batch_size"), [(7, 3), (100, 33)])
 def test_noise_of_drawn_batches_is_what_the_plan_says(plan, num_data, batch_size):

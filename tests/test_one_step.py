@@ -44,13 +44,7 @@ from one_step import (
 
 a = h * A / 2
 
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """Small programs are compiled here and run once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,12 +20,7 @@ I = np.eye(D)
 ROUNDING = {"rtol": 1e-4, "atol": 1e-4}  # float32, for eigenvalues up to 20
 
 
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """Small programs are compiled here and run once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def from_vector(v):

@@ -75,6 +75,7 @@ def _step(plan, num_data):
     return lambda state, data, key: kernel.step(state, data, key=key), (state, data, key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS, ids=lambda p: type(p).__name__)
 def test_cost_of_a_step_does_not_grow_with_the_data(plan):
     """N = 10^4 and 10^6: no intermediate is as long as the data, and the compiled operations do not multiply.

@@ -111,6 +111,7 @@ def test_independent_batches(plan, s):
     assert np.all(result.variance.map(SCALES).se < 0.025)
 
 
+@pytest.mark.slow
 def test_independent_batches_briefly():
     """The same at s = 0.2 in a short run: variances are known to about 7 % and the mean of xi to 0.03, where
     control with a covariance twice or half as large would move xi by -0.7 and 0.35."""

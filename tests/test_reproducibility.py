@@ -77,6 +77,7 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one():
     assert np.array_equal(*kinetic)
 
 
+@pytest.mark.slow
 def test_cuts_within_burn_in_thinning_and_reshuffling_change_nothing(monkeypatch):
     """Burn-in of 11, a draw every 6, new order every 9, and cuts that fall between all of them."""
     plan = iso.RandomBlocks(rows_per_run=4, reshuffle_every=9)
@@ -133,6 +134,7 @@ def test_devices_and_threads_change_draws_by_rounding_at_most(flags, count):
     assert_close(draws, short().posterior)
 
 
+@pytest.mark.slow
 def test_a_chain_does_not_depend_on_its_neighbours():
     assert_close(short(num_chains=1).posterior[0], short().posterior[0])
 
@@ -175,6 +177,7 @@ def test_the_record_covers_every_sampler_and_plan():
     assert plans - {"AllRows"} == set(record.PLANS)  # `AllRows` draws nothing
 
 
+@pytest.mark.slow
 def test_the_record_notices_other_random_numbers():
     other = short(num_draws=1, thinning=45, burn_in=5, seed=1)
     end = {"position": other.posterior[:, 0].tolist(), "xi": None}

@@ -11,13 +11,7 @@ D, N, BATCH = 5, 50, 10
 ROWS = jnp.asarray(np.random.default_rng(0).normal(size=(N, D)), jnp.float32)
 POSITION = jnp.asarray([1.0, -0.5, 0.2, 2.0, 0.7])
 
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """Small programs are compiled here and run once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 class Marked(iso.Gradient):

@@ -45,13 +45,7 @@ SAMPLERS = {
 }
 IDENTITY = np.eye(D)
 
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """Small programs are compiled here and run once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def make(name, **settings):

@@ -109,9 +109,7 @@ class DiagonalLowRank(Covariance):
         return _SEED_BATCHES, max(self.rank, self.contrasts)
 
     def init(self, position: PyTree) -> Average:
-        wide = lambda *shape: lambda x: jnp.zeros(
-            (*shape, *x.shape), jnp.promote_types(x.dtype, jnp.float32)
-        )
+        wide = lambda *shape: lambda x: jnp.zeros((*shape, *x.shape), jnp.promote_types(x.dtype, jnp.float32))
         zeros, rows = jax.tree.map(wide(), position), jax.tree.map(wide(self.rank), position)
         values = jnp.zeros(self.rank, jnp.result_type(*jax.tree.leaves(zeros)))
         operator = LowRankOperator(zeros, rows, values, values)

@@ -177,16 +177,7 @@ def test_contrasts_of_drawn_batches(plan, num_data, needs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "needs",
-    [
-        pytest.param(
-            HALVES, marks=pytest.mark.xfail(strict=True, reason="a half takes whole runs: 1 - r/N too low")
-        ),
-        SIGNS,
-    ],
-    ids=["halves", "signs"],
-)
+@pytest.mark.parametrize("needs", [HALVES, SIGNS], ids=["halves", "signs"])
 def test_contrasts_of_long_runs(needs):
     """Two runs of 8 of 40 rows: rows of one run are never the same row twice. To 5 standard errors, 7 %."""
     assert_mean(excess(iso.RandomBlocks(rows_per_run=8), 40, 16, needs), 0.0)

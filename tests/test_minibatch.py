@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
+from isotherm.data import minibatch
 from monte_carlo import assert_chi_square, assert_mean, assert_uniform
 
 WITH, WITHOUT, RESHUFFLED = iso.WithReplacement(), iso.WithoutReplacement(), iso.Reshuffled()
@@ -96,15 +97,24 @@ def test_rows_are_visited_equally_often(plan):
         assert_uniform(index[:, place], N)
 
 
+@pytest.mark.parametrize("num_data", [1, 3, 2**16 - 1, 2**16, 2**16 + 1, 100_000, 2**20 - 1, 2**20])
+def test_one_word_chooses_a_row_by_the_upper_word_of_a_product(num_data):
+    bits = np.asarray(jax.random.bits(jax.random.key(7), (20_000,), jnp.uint32)).astype(np.uint64)
+    wanted = (bits * np.uint64(num_data)) >> np.uint64(32)
+    np.testing.assert_array_equal(minibatch._uniform(jax.random.key(7), 20_000, num_data), wanted)
+
+
 @plans
-def test_randint_branch_visits_rows_equally_often(plan):
-    """Above 2^16 rows another generator draws the offsets: 100 bins of 10^5 rows, 20,000 draws; 6e-7."""
+def test_randint_branch_visits_rows_equally_often(plan, monkeypatch):
+    """From some size on another generator draws the offsets: 100 bins of 10^5 rows, 20,000 draws; 6e-7."""
+    monkeypatch.setattr(minibatch, "_ONE_WORD", 2**16)
     assert_uniform(draw(plan, 100_000, 5, 20_000, seed=5)[:, -1] // 1000, 100)
 
 
 @pytest.mark.parametrize("num_data", [2**16, 2**16 + 1], ids=["few", "many"])
-def test_first_and_last_of_many_rows_are_drawn(num_data):
+def test_first_and_last_of_many_rows_are_drawn(num_data, monkeypatch):
     """On either side of the size where the generator changes: 30 of each expected in 2 million, none has e^-30."""
+    monkeypatch.setattr(minibatch, "_ONE_WORD", 2**16)
     counts = np.bincount(draw(WITH, num_data, 100, 20_000, seed=6).ravel(), minlength=num_data)
     assert len(counts) == num_data
     assert counts[[0, 1, -2, -1]].min() > 0
@@ -124,7 +134,12 @@ def test_noise_factor_is_exact(plan, num_data, batch_size):
     total = N / n * rows.sum(axis=1)
     assert total.mean() == pytest.approx(g.sum(), rel=1e-9)
     estimate = N**2 / n * plan.noise_factor(N, n) * rows.var(axis=1, ddof=1).mean()
-    assert estimate == pytest.approx(np.mean((total - g.sum()) ** 2), rel=1e-9)
+    covariance = np.mean((total - g.sum()) ** 2)
+    assert estimate == pytest.approx(covariance, rel=1e-9)
+    if isinstance(plan, iso.RandomBlocks):
+        a, b = n // 2, n - n // 2
+        z = (rows[:, :a].mean(axis=1) - rows[:, a:].mean(axis=1)) / np.sqrt(1 / a + 1 / b)
+        assert N**2 / n * plan.half_factor(N, n) * np.mean(z**2) == pytest.approx(covariance, rel=1e-9)
 
 
 @pytest.mark.slow

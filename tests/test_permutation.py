@@ -80,7 +80,7 @@ def _step(plan, num_data):
 def test_cost_of_a_step_does_not_grow_with_the_data(plan):
     """N = 10^4 and 10^6: no intermediate is as long as the data, and the compiled operations do not multiply.
 
-    Above 2^16 rows `randint` replaces one multiplication; work in proportion to N would be 100-fold.
+    Work in proportion to N would be 100-fold.
     """
     flops = []
     for num_data in (10**4, 10**6):

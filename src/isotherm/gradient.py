@@ -116,9 +116,10 @@ def _bound(gradient: Minibatch | FullData) -> Posterior:
     return gradient.posterior
 
 
-def _scale(batch: Batch) -> float:
+def _scale(batch: Batch, factor: float | None = None) -> float:
     """c in C = c^2 V."""
-    return batch.num_data * (batch.noise_factor / batch.size) ** 0.5
+    factor = batch.noise_factor if factor is None else factor
+    return batch.num_data * (factor / batch.size) ** 0.5
 
 
 def _split(batch: Batch) -> list[PyTree]:
@@ -142,8 +143,8 @@ def _halves(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEst
     (value_a, sum_a), (value_b, sum_b) = (jax.value_and_grad(total)(position, rows) for rows in _split(batch))
     a = batch.size // 2
     b = batch.size - a
-    # (s_A/a - s_B/b) / sqrt(1/a + 1/b) has the covariance V.
-    c = _scale(batch) / (1 / a + 1 / b) ** 0.5
+    # (s_A/a - s_B/b) / sqrt(1/a + 1/b) has the covariance V, or what `half_factor` is for.
+    c = _scale(batch, batch.half_factor) / (1 / a + 1 / b) ** 0.5
     contrast = jax.tree.map(lambda x, y: (c / a * x - c / b * y)[None], sum_a, sum_b)
     total_sum = jax.tree.map(jnp.add, sum_a, sum_b)
     return _with_prior(posterior, position, batch, total_sum, value_a + value_b, contrast)

@@ -44,13 +44,15 @@ class Batch(eqx.Module):
     """Rows that one chain sees in one step, and what their plan knows about them.
 
     `noise_factor` f makes (N^2/n) f V the covariance of the noisy gradient, V being the Bessel-corrected
-    covariance of the per-row gradients in the batch: 1 with replacement, 1 - n/N without.
+    covariance of the per-row gradients in the batch: 1 with replacement, 1 - n/N without. `half_factor` is the same
+    for the contrast of its two halves in place of V; where it is `None` they are equal.
     """
 
     rows: PyTree[Array]
     index: Int[Array, " n"]
     num_data: int = eqx.field(static=True)
     noise_factor: float = eqx.field(static=True)
+    half_factor: float | None = eqx.field(static=True, default=None)
 
     @property
     def size(self) -> int:

@@ -6,7 +6,7 @@ GRADIENT, MINIBATCH = "gradient.py", "data/minibatch.py"
 ENUMERATED, ROWS = ("test_minibatch_gradient.py",), ("test_minibatch.py",)
 CONTRASTS = ("test_contrasts.py",)
 FORCE = "force = tree.add_scaled(prior_force, (scale, total))"
-SCALE = "return batch.num_data * (batch.noise_factor / batch.size) ** 0.5"
+SCALE = "return batch.num_data * (factor / batch.size) ** 0.5"
 CENTRED = "(signs - jnp.mean(signs, axis=1, keepdims=True))"
 
 NOISE = (
@@ -20,7 +20,7 @@ NOISE = (
     ),
     Bug(
         "last-row-never-drawn-from-many",
-        "Above 65,536 rows the last one is never drawn.",
+        "Above 2^20 rows the last one is never drawn.",
         MINIBATCH,
         "jax.random.randint(key, (length,), 0, below)",
         "jax.random.randint(key, (length,), 0, below - 1)",
@@ -119,8 +119,16 @@ NOISE = (
         "The factor 1 - n/N of batches without replacement is left out of the noise covariance.",
         GRADIENT,
         SCALE,
-        SCALE.replace("batch.noise_factor", "1"),
+        SCALE.replace("factor", "1.0"),
         ENUMERATED,
+    ),
+    Bug(
+        "halves-of-blocks-as-rows",
+        "The halves of a batch of random blocks are scaled as if they were halves of independent rows.",
+        MINIBATCH,
+        "self.half_factor(num_data, batch_size)\n        return Batch(",
+        "None\n        return Batch(",
+        CONTRASTS,
     ),
     Bug(
         "bessel-forgotten",
@@ -167,8 +175,8 @@ NOISE = (
         "halves-not-normalised",
         "The contrast of the halves is the difference of their means, not divided by its standard deviation.",
         GRADIENT,
-        "c = _scale(batch) / (1 / a + 1 / b) ** 0.5",
-        "c = _scale(batch)",
+        "c = _scale(batch, batch.half_factor) / (1 / a + 1 / b) ** 0.5",
+        "c = _scale(batch, batch.half_factor)",
         CONTRASTS,
     ),
     Bug(

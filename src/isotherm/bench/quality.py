@@ -8,10 +8,8 @@ draws; what they show is the error of the sampler at its finite step.
 import dataclasses
 import functools
 import math
-import os
 import zlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import jax
@@ -70,17 +68,11 @@ def measure_all(
 ) -> dict[str, list[Quality]]:
     """By the name of the method, a `Quality` for each s of its scheme."""
     chosen = {method.name: method for method in methods}
-    if not chosen:
-        return {}
-    _target()  # built once, before the workers ask for it
-    measure = functools.partial(measure_method, chains=chains)
     results = {}
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as workers:
-        waiting = {workers.submit(measure, method): name for name, method in chosen.items()}
-        for future in as_completed(waiting):
-            results[waiting[future]] = future.result()
-            done(waiting[future])
-    return {name: results[name] for name in chosen}
+    for name, method in chosen.items():
+        results[name] = measure_method(method, chains=chains)
+        done(name)
+    return results
 
 
 def measure_method(method: Method, *, chains: int) -> list[Quality]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -18,7 +17,6 @@ from isotherm.records import State
 from isotherm.samplers.base import Sampler
 from isotherm.validation.targets import Target
 
-_PIECES = 8  # of a run, between which it can be stopped
 _ARRANGE = 2**32 - 5  # a fold of the run's key apart from those of its chains
 
 
@@ -63,12 +61,8 @@ def run(
     gradient: Gradient,
     length: Length,
     seed: int,
-    stopped: Callable[[], bool] = lambda: False,
 ) -> Record:
-    """Run chains from exact draws of the target, so that only the sampler can move them away.
-
-    `stopped` is asked now and then whether to give up, which raises InterruptedError.
-    """
+    """Run chains from exact draws of the target, so that only the sampler can move them away."""
     batch_size = target.num_data if gradient.all_rows else target.batch_size
     kernel = Kernel(sampler, gradient, target.num_data, batch_size, minibatch)
     key = jax.random.key(seed)
@@ -77,7 +71,7 @@ def run(
     rows = jax.tree.map(jnp.asarray, target.data)
 
     every = minibatch.rearrange_every
-    chunk = math.ceil(length.draws / _PIECES) if every is None else max(1, every // length.thinning)
+    chunk = length.draws if every is None else max(1, every // length.thinning)
     arrangement = jax.random.fold_in(key, _ARRANGE)
     pieces, done = [], 0
     data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, 2**31))
@@ -85,8 +79,6 @@ def run(
     states, _ = _advance(kernel, data, states, keys, jnp.asarray(length.burn_in), 1)
     states = _settle(kernel, data, states, keys)
     while done < length.draws:
-        if stopped():
-            raise InterruptedError("stopped before the end of a run")
         data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, done))
         states, kept = _advance(kernel, data, states, keys, jnp.asarray(length.thinning), chunk)
         pieces.append(jax.tree.map(np.asarray, kept))

@@ -1,12 +1,14 @@
 """Run the validation table: rows side by side, results as plain JSON."""
 
+import multiprocessing
 import os
-import threading
+import signal
 import zlib
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
+import jax
 import numpy as np
 
 from isotherm.validation.cases import CASES, QUICK, Case
@@ -25,35 +27,47 @@ def cases(*, quick: bool) -> list[Case]:
 def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[[Row], None]) -> list[Row]:
     """Run rows, as many at a time as there are cores; `done` hears of each as it ends, the list is in order.
 
-    A row that raises is a row that fails. Ctrl-C ends the others soon.
+    A row that raises is a row that fails. Ctrl-C ends the others.
     """
-    stop = threading.Event()
-
-    def one(case: Case) -> Row:
-        # The seed is the row's own, so that a row gives the same figures alone and in any company.
-        own = zlib.crc32(f"{seed} {case.name}".encode())
-        try:
-            return evaluate(
-                case, relaxations=RELAXATIONS[quick], chains=CHAINS, seed=own, stopped=stop.is_set
-            )
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            return Row(case.name, case.target, case.method, {}, reason=reason)
-
-    for case in {case.target: case for case in chosen}.values():
-        _ = case.problem  # built once, before the workers ask for it
     results: dict[Case, Row] = {}
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 16)) as workers:
-        waiting = {workers.submit(one, case): case for case in chosen}
-        try:
-            for future in as_completed(waiting):
-                results[waiting[future]] = future.result()
-                done(results[waiting[future]])
-        except BaseException:
-            stop.set()
-            workers.shutdown(wait=False, cancel_futures=True)
-            raise
+    for case, row in _side_by_side(chosen, quick, seed):
+        results[case] = row
+        done(row)
     return [results[case] for case in chosen]
+
+
+def _side_by_side(chosen: Sequence[Case], quick: bool, seed: int) -> Iterator[tuple[Case, Row]]:
+    if jax.default_backend() != "cpu" or len(chosen) == 1:
+        for case in chosen:
+            yield case, run_row(case, quick, seed)
+        return
+    # Processes: two programs at once in one process can wait for each other's threads forever (jaxlib 0.10.2).
+    workers = ProcessPoolExecutor(
+        max_workers=min(os.cpu_count() or 1, 16, len(chosen)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
+    try:
+        waiting = {workers.submit(run_row, case, quick, seed): case for case in chosen}
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
+    except BaseException:
+        workers.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    workers.shutdown()
+
+
+def run_row(case: Case, quick: bool, seed: int) -> Row:
+    """One row, whatever happens. The seed is its own: it gives the same figures alone and in any company."""
+    own = zlib.crc32(f"{seed} {case.name}".encode())
+    try:
+        return evaluate(case, relaxations=RELAXATIONS[quick], chains=CHAINS, seed=own)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        return Row(case.name, case.target, case.method, {}, reason=reason)
 
 
 def to_json(row: Row) -> dict[str, Any]:

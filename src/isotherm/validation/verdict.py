@@ -8,7 +8,6 @@ measurement has to show it: the row is a *known limit*, with the reason.
 import dataclasses
 import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,9 +52,7 @@ class Row:
         return next((q for q in self.quantities if q.name == name), None)
 
 
-def evaluate(
-    case: Case, *, relaxations: float, chains: int, seed: int, stopped: Callable[[], bool] = lambda: False
-) -> Row:
+def evaluate(case: Case, *, relaxations: float, chains: int, seed: int) -> Row:
     """Run one case, for so many relaxation times of its slowest direction over all chains, and judge it."""
     began = time.perf_counter()
     target, sampler = case.problem, case.sampler
@@ -73,7 +70,6 @@ def evaluate(
         gradient=case.estimator,
         length=length,
         seed=seed,
-        stopped=stopped,
     )
     row = judge(case, record, expected, model)
     settings = row.settings | dataclasses.asdict(length)

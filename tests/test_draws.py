@@ -147,6 +147,29 @@ def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
         summary["mu"]
 
 
+def test_verdict_says_when_the_noise_was_not_measured():
+    """A gradient of the user's own that knows no contrasts has an unknown s, which is not an s of zero."""
+
+    class Plain(iso.Gradient):
+        all_rows = True
+
+        def __call__(self, position, batch, *, needs, key):
+            return iso.GradientEstimate(-position, None, jnp.zeros(()))
+
+    posterior = iso.Posterior(lambda t, d: -0.5 * jnp.sum(t**2))
+    draws = call(
+        iso.SGNHT(0.1, 1.0),
+        model=(posterior, np.zeros(2), jnp.zeros(2)),
+        gradient=Plain(),
+        num_draws=1000,
+        thinning=40,
+        burn_in=500,
+        batch_size=2,
+    )
+    assert draws.settings["s"] is None
+    assert draws.summary().verdict.endswith("was not measured.")
+
+
 def test_verdict_sees_parameters_at_different_temperatures():
     """SGNHT under noise in one coordinate: the mean temperatures are right and the verdict is not taken in."""
 

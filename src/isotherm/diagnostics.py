@@ -125,6 +125,8 @@ def summarise(draws: "Draws") -> Summary:
     )
     problems = [*_about_the_run(draws), *_about_mixing(rows, len(chains)), *_about_heat(draws, summary)]
     verdict = "No fault found: chains agree and the temperatures are right within 5 %."
+    if draws.settings.get("s") is None:
+        verdict += " Whether the step bears the gradient noise was not measured."
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return dataclasses.replace(summary, verdict=verdict)

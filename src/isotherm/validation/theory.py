@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
+from isotherm.validation.kept import inverted, kept
 from isotherm.validation.recursion import Moves, drift, friction, kick, stationary, transposed
 
 
@@ -66,7 +66,7 @@ def predict(sampler: Sampler, model: Linear) -> Stationary | None:
 
     The sampler's own estimate tends to C, of which it sees what its kind of covariance keeps.
     """
-    C_hat = _kept(sampler.covariance, model)
+    C_hat = kept(sampler.covariance, model.C, model.m)
     if C_hat is None:
         return None
     h = number(sampler.step_size)
@@ -80,7 +80,7 @@ def predict(sampler: Sampler, model: Linear) -> Stationary | None:
             return sghmc(model, h, number(sampler.friction), C_hat, symmetric=symmetric)
         case SGNHT() | CCAdL() if sampler.scheme in _STEPS:
             mu = number(len(model.m) if sampler.thermal_mass is None else sampler.thermal_mass)
-            step = partial(_STEPS[sampler.scheme], inverse_of=_inverse(sampler.covariance))
+            step = partial(_STEPS[sampler.scheme], inverse_of=inverted(sampler.covariance))
             return thermostatted(model, h, number(sampler.friction), C_hat, mu=mu, step=step)
     return None
 
@@ -88,39 +88,6 @@ def predict(sampler: Sampler, model: Linear) -> Stationary | None:
 def number(hyper: Any) -> float:
     """A hyper-parameter that is no schedule."""
     return float(hyper)
-
-
-def _kept(covariance: Covariance | None, model: Linear) -> np.ndarray | None:
-    C = model.C
-    match covariance:
-        case None:
-            return np.zeros_like(C)
-        case Diagonal():
-            return np.diag(np.diag(C))
-        case Dense() | MatrixFree():
-            return C
-        case DiagonalLowRank():
-            # The leading directions of the whitened noise, and the diagonal of what they leave.
-            scale = np.sqrt(np.outer(model.m, model.m))
-            values, vectors = np.linalg.eigh(C / scale)
-            values, vectors = values[-covariance.rank :], vectors[:, -covariance.rank :]
-            added, whole = values, np.diag(C / scale)
-            for _ in range(
-                50
-            ):  # what the directions add to the diagonal that is left, so that u'C_hat u = u'C u
-                rest = np.maximum(whole - vectors**2 @ added, 0)
-                added = np.maximum(values - rest @ vectors**2, 0)
-            return ((vectors * added) @ vectors.T + np.diag(whole - vectors**2 @ added)) * scale
-    return None
-
-
-def _inverse(covariance: Covariance | None) -> Callable[[np.ndarray], np.ndarray]:
-    """What of S stands in the inverse of the symmetric scheme."""
-    return _diagonal_of if isinstance(covariance, MatrixFree) else lambda S: S
-
-
-def _diagonal_of(S: np.ndarray) -> np.ndarray:
-    return S * np.eye(S.shape[-1])
 
 
 def sgld(model: Linear, h: float, C_hat: np.ndarray, *, first_order: bool = False) -> Stationary:

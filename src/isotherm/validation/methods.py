@@ -1,0 +1,76 @@
+"""The samplers of the validation table, under the names of its rows. New ones join by one line."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+from jaxtyping import PyTree
+
+from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
+from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedCCAdL, ModifiedSGLD, Sampler
+from isotherm.samplers.momentum import Scheme
+
+Form = Literal["exact", "first-order"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """Hyper-parameters in the units of a target: steps for dynamics with and without momentum, friction, mass."""
+
+    step: float
+    langevin_step: float
+    friction: float
+    mass: PyTree
+
+
+def _ccadl(covariance: Covariance, scheme: Scheme = "euler") -> Callable[[Scales], Sampler]:
+    return lambda k: CCAdL(k.step, k.friction, covariance=covariance, scheme=scheme, mass=k.mass)
+
+
+def _sghmc(covariance: Covariance | None, scheme: Scheme = "euler") -> Callable[[Scales], Sampler]:
+    return lambda k: SGHMC(k.step, k.friction, covariance=covariance, scheme=scheme, mass=k.mass)
+
+
+def _sgnht(scheme: Scheme = "euler") -> Callable[[Scales], Sampler]:
+    return lambda k: SGNHT(k.step, k.friction, scheme=scheme, mass=k.mass)
+
+
+def _modified_sgld(covariance: Covariance, form: Form = "exact") -> Callable[[Scales], Sampler]:
+    return lambda k: ModifiedSGLD(k.langevin_step, covariance=covariance, form=form)
+
+
+METHODS: dict[str, Callable[[Scales], Sampler]] = {
+    "SGLD": lambda k: SGLD(k.langevin_step),
+    "ModifiedSGLD diagonal": _modified_sgld(Diagonal()),
+    "ModifiedSGLD dense": _modified_sgld(Dense()),
+    "ModifiedSGLD first-order": _modified_sgld(Dense(), "first-order"),
+    "SGHMC": _sghmc(None),
+    "SGHMC diagonal": _sghmc(Diagonal()),
+    "SGHMC dense": _sghmc(Dense()),
+    "SGNHT": _sgnht(),
+    "CCAdL diagonal": _ccadl(Diagonal()),
+    "CCAdL dense": _ccadl(Dense()),
+    "CCAdL symmetric": _ccadl(Dense(), "symmetric"),
+}
+
+# Seen on fewer targets
+VARIANTS: dict[str, Callable[[Scales], Sampler]] = {
+    "ModifiedSGLD low rank": _modified_sgld(DiagonalLowRank(rank=2)),
+    "ModifiedSGLD matrix-free": _modified_sgld(MatrixFree(), "first-order"),
+    "SGHMC low rank": _sghmc(DiagonalLowRank(rank=2)),
+    "SGHMC symmetric": _sghmc(None, "symmetric"),
+    "SGHMC diagonal symmetric": _sghmc(Diagonal(), "symmetric"),
+    "SGHMC dense symmetric": _sghmc(Dense(), "symmetric"),
+    "SGHMC low rank symmetric": _sghmc(DiagonalLowRank(rank=2), "symmetric"),
+    "SGNHT midpoint": _sgnht("euler-midpoint"),
+    "SGNHT symmetric": _sgnht("symmetric"),
+    "CCAdL dense exact": _ccadl(Dense("exact")),
+    "CCAdL four contrasts": _ccadl(Dense(contrasts=4)),
+    "CCAdL low rank": _ccadl(DiagonalLowRank(rank=2)),
+    "CCAdL matrix-free": _ccadl(MatrixFree()),
+    "CCAdL midpoint": _ccadl(Dense(), "euler-midpoint"),
+    "CCAdL diagonal symmetric": _ccadl(Diagonal(), "symmetric"),
+    "CCAdL low rank symmetric": _ccadl(DiagonalLowRank(rank=2), "symmetric"),
+    "CCAdL matrix-free symmetric": _ccadl(MatrixFree(), "symmetric"),
+    "ModifiedCCAdL": lambda k: ModifiedCCAdL(k.step, k.friction, mass=k.mass),
+}

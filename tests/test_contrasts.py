@@ -176,7 +176,6 @@ def test_contrasts_of_drawn_batches(plan, num_data, needs):
     assert_mean(excess(plan, num_data, 15, needs), 0.0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("needs", [HALVES, SIGNS], ids=["halves", "signs"])
 def test_contrasts_of_long_runs(needs):
     """Two runs of 8 of 40 rows: rows of one run are never the same row twice. To 5 standard errors, 7 %."""

@@ -1,6 +1,6 @@
 """Does control control? Temperatures by direction under noise that differs between directions.
 
-    ISOTHERM_DATA_DIR=... python benchmarks/control.py [--out DIR] [--quick]
+    ISOTHERM_DATA_DIR=... python benchmarks/control.py [--out DIR] [--quick] [--part many] [--only "rank"]
 
 First 1000 parameters under anisotropic noise with tr(S) = 50 and three spectra, for ranks from 0 (the diagonal
 alone) to 128; then MNIST 7 v 9 logistic regression as it is (100 dimensions, condition number 3,400), where the
@@ -42,7 +42,7 @@ class Anisotropic(iso.Gradient):
         return iso.GradientEstimate(noise[0] - position, noise[1:] if count else None, jnp.zeros(()))
 
 
-def many_directions(quick: bool) -> list[dict]:
+def many_directions(quick: bool, only: str) -> list[dict]:
     """One row a spectrum and rank: errors of the configurational temperature along the noise's eigenvectors."""
     rng, rows = np.random.default_rng(0), []
     U = np.linalg.qr(rng.normal(size=(D, D)))[0]
@@ -55,6 +55,8 @@ def many_directions(quick: bool) -> list[dict]:
             covariance = iso.DiagonalLowRank(rank=rank)
             methods[f"rank {rank}"] = iso.CCAdL(H, A, covariance=covariance, scheme="symmetric")
         for method, sampler in methods.items():
+            if only not in method:
+                continue
             kernel = iso.Kernel(sampler, Anisotropic(root), 1, 1)
             count, steps = (8, 2_000) if quick else (32, 20_000)
             starts = jax.random.normal(jax.random.key(2), (count, D))
@@ -85,7 +87,7 @@ def _rms(x: np.ndarray, spread: np.ndarray) -> float:
     return float(np.sqrt(max(np.mean(x**2) - np.mean(spread**2), 0)))
 
 
-def mnist(quick: bool) -> list[dict]:
+def mnist(quick: bool, only: str) -> list[dict]:
     """Relative error of the posterior covariance, in the reference's own metric, by covariance estimate."""
     problem, n, rows = logistic.problem(whitened=False), 500, []
     draws = logistic.reference(problem, chains=256, draws=50 if quick else 1000)
@@ -104,6 +106,8 @@ def mnist(quick: bool) -> list[dict]:
     }
     for scheme in ("euler", "symmetric"):
         for name, covariance in covariances.items():
+            if only not in name:
+                continue
             friction = 30.0
             sampler = iso.SGNHT(h, friction, scheme=scheme)
             if covariance is not None:
@@ -133,12 +137,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/control"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", choices=("many", "mnist"), help="one of the two only")
+    parser.add_argument("--only", default="", help="only methods whose name contains this")
     options = parser.parse_args()
     jax.config.update("jax_default_matmul_precision", "highest")
     options.out.mkdir(parents=True, exist_ok=True)
     for name, part in (("many", many_directions), ("mnist", mnist)):
         if options.part in (None, name):
-            result = {"rows": part(options.quick), "versions": versions()}
+            result = {"rows": part(options.quick, options.only), "versions": versions()}
             (options.out / f"{name}.json").write_text(json.dumps(result, indent=1))
 
 

@@ -1,6 +1,6 @@
 """How long may a step be? Symmetric CCAdL, Euler and what lies between on whitened logistic regression.
 
-    ISOTHERM_DATA_DIR=... python benchmarks/large_steps.py [--out DIR] [--quick]
+    ISOTHERM_DATA_DIR=... python benchmarks/large_steps.py [--out DIR] [--quick] [--part steps] [--only "low rank"]
 
 MNIST 7 v 9 projected to 100 dimensions (N = 12,214), whitened by the Hessian at the mode, plain minibatches of 500
 rows, against Hamiltonian Monte Carlo on all rows. Then the order of the bias, by regression on the step, on a wavy
@@ -39,7 +39,7 @@ def samplers() -> dict[str, object]:
     }
 
 
-def large_steps(quick: bool) -> list[dict]:
+def large_steps(quick: bool, only: str) -> list[dict]:
     """One row a sampler and s: variance error overall and in the worst direction, mean error, xi."""
     problem = logistic.problem(whitened=True)
     draws = logistic.reference(problem, chains=CHAINS, draws=50 if quick else 1000)
@@ -52,6 +52,8 @@ def large_steps(quick: bool) -> list[dict]:
     starts, gradient = jnp.asarray(draws[:, -1], jnp.float32), iso.Minibatch(problem.posterior)
     rows = []
     for name, make in samplers().items():
+        if only not in name:
+            continue
         usual = (0.06, 0.25, 1.0) if "euler" in name else (0.25, 1.0, 4.0)
         for s in (0.06, 0.25, 1.0, 4.0, 10.0, 320.0) if name == "CCAdL dense, symmetric" else usual:
             h = logistic.step_for(problem, s, BATCH)
@@ -135,8 +137,9 @@ def order(noise: float, friction: float, quick: bool) -> dict:
     }
 
 
-def orders(quick: bool) -> list[dict]:
+def orders(quick: bool, only: str) -> list[dict]:
     """Exact gradients with weak and strong friction, and noisy ones."""
+    del only
     return [order(noise, friction, quick) for noise, friction in ((0.0, 1.0), (0.0, 10.0), (4.0, 1.0))]
 
 
@@ -146,13 +149,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/large-steps"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", choices=("steps", "order"), help="one of the two only")
+    parser.add_argument("--only", default="", help="only samplers whose name contains this")
     options = parser.parse_args()
     jax.config.update("jax_default_matmul_precision", "highest")
     options.out.mkdir(parents=True, exist_ok=True)
     parts = {"steps": large_steps, "order": orders}
     for name, part in parts.items():
         if options.part in (None, name):
-            result = {"rows": part(options.quick), "versions": versions()}
+            result = {"rows": part(options.quick, options.only), "versions": versions()}
             (options.out / f"{name}.json").write_text(json.dumps(result, indent=1))
 
 

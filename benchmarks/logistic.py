@@ -1,13 +1,10 @@
 """Logistic regression on MNIST's sevens and nines, projected to 100 dimensions: the data, the mode, a reference.
 
 Pixels in [0, 1] times an unscaled N(0, 1) matrix, labels +-1, prior N(0, 1), as in section 4.2 of the CCAdL paper.
-The files are looked for in the folder that ISOTHERM_DATA_DIR names, as `mnist/train-images-idx3-ubyte.gz`.
+The files are looked for in the folder that ISOTHERM_DATA_DIR names first.
 """
 
 import dataclasses
-import gzip
-import os
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -56,23 +53,9 @@ class Problem:
 
 def load() -> tuple[np.ndarray, np.ndarray]:
     """The 12,214 training images of 7 and 9, projected, and their labels."""
-    folder = Path(os.environ.get("ISOTHERM_DATA_DIR", "."), "mnist")
-    images, labels = (_idx(folder / f"train-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1"))
-    chosen = (labels == 7) | (labels == 9)
-    pixels = images[chosen].reshape(-1, 784) / 255.0
+    digits = iso.data.load("mnist-7v9")
     projection = np.random.default_rng(0).normal(size=(784, DIMENSION))
-    return pixels @ projection, np.where(labels[chosen] == 7, 1.0, -1.0)
-
-
-def _idx(path: Path) -> np.ndarray:
-    if not path.exists():
-        raise SystemExit(
-            f"{path} is not there: set ISOTHERM_DATA_DIR to the folder that has mnist/{path.name}"
-        )
-    content = gzip.decompress(path.read_bytes())
-    axes = content[3]
-    shape = [int.from_bytes(content[4 + 4 * i : 8 + 4 * i], "big") for i in range(axes)]
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
+    return digits.x_train.astype(np.float64) @ projection, digits.y_train.astype(np.float64)
 
 
 def problem(*, whitened: bool) -> Problem:

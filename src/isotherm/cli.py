@@ -186,7 +186,29 @@ def _say_where(out: Path) -> None:
         print(f"{what:8} {path}")
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_reproduce, add_validate, add_bench)
+def add_data(commands: Subparsers) -> None:
+    """`isotherm data`: the data sets that can be loaded by name."""
+    parser = commands.add_parser(
+        "data",
+        help="list the data sets that `isotherm.data.load` knows, and where they are",
+        description="List the data sets that `isotherm.data.load` knows: rows, features, classes, licence, and where "
+        "their files are. Nothing is downloaded.",
+    )
+    parser.set_defaults(run=data)
+
+
+def data(options: argparse.Namespace) -> int:
+    """Print the list."""
+    del options
+    from rich.console import Console
+
+    from isotherm.data.listing import show
+
+    show(Console())
+    return 0
+
+
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_reproduce, add_validate, add_bench, add_data)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""Data: rows in memory and the plans that draw minibatches from them."""
+"""Data: rows in memory, the plans that draw minibatches from them, and data sets by name."""
 
+from isotherm.data.datasets import DataSet as DataSet
+from isotherm.data.datasets import load as load
 from isotherm.data.minibatch import AllRows as AllRows
 from isotherm.data.minibatch import MinibatchPlan as MinibatchPlan
 from isotherm.data.minibatch import RandomBlocks as RandomBlocks

@@ -1,0 +1,105 @@
+"""The content of a data file: from a folder of the user's, the cache, or a download; checked in every case."""
+
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from isotherm.data.catalogue import File
+
+FOLDER = "ISOTHERM_DATA_DIR"
+_OPENERS: dict[str, Callable[[bytes], bytes]] = {
+    "": lambda content: content,
+    ".gz": gzip.decompress,
+    ".xz": lzma.decompress,
+    ".bz2": bz2.decompress,
+}
+
+
+def fetch(file: File) -> bytes:
+    """The uncompressed content. `ISOTHERM_DATA_DIR` is looked in first, then the cache; then it is downloaded."""
+    path = find(file)
+    if path is not None:
+        return read(path, file)
+    return read(_download(file), file)
+
+
+def find(file: File) -> Path | None:
+    """The copy that `fetch` would read without a download; `None` where there is none."""
+    for folder in _folders():
+        for suffix in _OPENERS:
+            path = folder / (file.name + suffix)
+            if path.is_file():
+                return path
+    return None
+
+
+def read(path: Path, file: File) -> bytes:
+    """The uncompressed content of a copy, refused where it is truncated or altered."""
+    repair = "Delete it, and it will be downloaded again, or put a good copy there."
+    try:
+        content = _OPENERS[path.suffix if path.suffix in _OPENERS else ""](path.read_bytes())
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise OSError(
+            f"{path} cannot be uncompressed, so it is truncated or altered: {error} {repair}"
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if file.sha256 is not None and found != file.sha256:
+        raise OSError(
+            f"{path} is not {file.name} as it was published: it has {len(content):,} bytes uncompressed and sha256 "
+            f"{found}; {file.about} and sha256 {file.sha256} are expected. {repair}"
+        )
+    return content
+
+
+def cache() -> Path:
+    """Where downloads are kept."""
+    import pooch
+
+    return Path(pooch.os_cache("isotherm"))
+
+
+def _folders() -> list[Path]:
+    named = os.environ.get(FOLDER)
+    return [*([Path(named)] if named else []), cache()]
+
+
+class _Checked:
+    """A processor for pooch: the checksum is of the uncompressed content, so that any compression serves."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+
+    def __call__(self, name: str, action: str, pooch: object) -> str:
+        """Refuse a download that is not the file, and leave nothing of it."""
+        del action, pooch
+        try:
+            read(Path(name), self.file)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+        return name
+
+
+def _download(file: File) -> Path:
+    import pooch
+
+    suffix = Path(file.url).suffix
+    name = file.name + (suffix if suffix in _OPENERS and not file.name.endswith(suffix) else "")
+    target = cache() / name
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        # The checksum that pooch knows would be of the compressed file, which differs from copy to copy.
+        path = pooch.retrieve(
+            file.url, known_hash=None, path=target.parent, fname=target.name, processor=_Checked(file)
+        )
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"{file.name} ({file.about}) is not here and could not be downloaded from {file.url}: {error} Put a "
+            f"copy, plain or as .gz, .xz or .bz2, at {_folders()[0] / file.name}; {FOLDER} names another folder."
+        ) from error
+    return Path(str(path))

@@ -109,11 +109,13 @@ class DiagonalLowRank(Covariance):
         return _SEED_BATCHES, max(self.rank, self.contrasts)
 
     def init(self, position: PyTree) -> Average:
-        wide = lambda *shape: lambda x: jnp.zeros((*shape, *x.shape), jnp.promote_types(x.dtype, jnp.float32))
-        zeros, rows = jax.tree.map(wide(), position), jax.tree.map(wide(self.rank), position)
-        values = jnp.zeros(self.rank, jnp.result_type(*jax.tree.leaves(zeros)))
-        operator = LowRankOperator(zeros, rows, values, values)
-        pending = Pending(zeros, zeros, values, rows, values, jnp.ones((), values.dtype))
+        wide = lambda x: jnp.promote_types(x.dtype, jnp.float32)
+        # Arrays of their own, so that a program may take them over one by one.
+        zeros = lambda *shape: jax.tree.map(lambda x: jnp.zeros((*shape, *x.shape), wide(x)), position)
+        dtype = jnp.result_type(*(wide(x) for x in jax.tree.leaves(position)))
+        values = lambda: jnp.zeros(self.rank, dtype)
+        operator = LowRankOperator(zeros(), zeros(self.rank), values(), values())
+        pending = Pending(zeros(), zeros(), values(), zeros(self.rank), values(), jnp.ones((), dtype))
         return Average(jnp.zeros((), jnp.int32), operator, pending)
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:

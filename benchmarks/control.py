@@ -144,7 +144,9 @@ def main() -> None:
     for name, part in (("many", many_directions), ("mnist", mnist)):
         if options.part in (None, name):
             result = {"rows": part(options.quick, options.only), "versions": versions()}
-            (options.out / f"{name}.json").write_text(json.dumps(result, indent=1))
+            # A few methods on their own do not overwrite the whole table.
+            file = f"{name}-only.json" if options.only else f"{name}.json"
+            (options.out / file).write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

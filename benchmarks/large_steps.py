@@ -139,8 +139,11 @@ def order(noise: float, friction: float, quick: bool) -> dict:
 
 def orders(quick: bool, only: str) -> list[dict]:
     """Exact gradients with weak and strong friction, and noisy ones."""
-    del only
-    return [order(noise, friction, quick) for noise, friction in ((0.0, 1.0), (0.0, 10.0), (4.0, 1.0))]
+    return (
+        []
+        if only
+        else [order(noise, friction, quick) for noise, friction in ((0.0, 1.0), (0.0, 10.0), (4.0, 1.0))]
+    )
 
 
 def main() -> None:
@@ -157,7 +160,9 @@ def main() -> None:
     for name, part in parts.items():
         if options.part in (None, name):
             result = {"rows": part(options.quick, options.only), "versions": versions()}
-            (options.out / f"{name}.json").write_text(json.dumps(result, indent=1))
+            # A few methods on their own do not overwrite the whole table.
+            file = f"{name}-only.json" if options.only else f"{name}.json"
+            (options.out / file).write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -123,11 +123,31 @@ def test_a_bad_download_is_refused_and_leaves_nothing(folders, server):
     served, address, _ = server
     put(served, "file.gz", gzip.compress(b"a page that says that the file has moved"))
     file = file_at(f"{address}/file.gz")
-    with pytest.raises(OSError, match="is not some/file as it was published"):
+    with pytest.raises(
+        OSError, match=r"refused and not kept: .* is not some/file as it was published"
+    ) as caught:
         fetch.fetch(file)
+    assert "Delete" not in str(caught.value)
     assert fetch.find(file) is None
     put(served, "file.gz", gzip.compress(CONTENT))
     assert fetch.fetch(file) == CONTENT
+
+
+def test_the_folder_must_be_one(folders, tmp_path, monkeypatch):
+    put(tmp_path, "home/data/some/file", CONTENT)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(fetch.FOLDER, "~/data")
+    assert fetch.fetch(file_at()) == CONTENT
+    monkeypatch.setenv(fetch.FOLDER, "~/data/some/file")
+    with pytest.raises(OSError, match="ISOTHERM_DATA_DIR must name a folder; got '~/data/some/file'"):
+        fetch.fetch(file_at())
+
+
+def test_a_file_that_cannot_be_read_is_not_called_damaged(folders, monkeypatch):
+    put(folders[0], "some/file", CONTENT)
+    monkeypatch.setattr(Path, "read_bytes", lambda self: (_ for _ in ()).throw(PermissionError(13, "denied")))
+    with pytest.raises(PermissionError):
+        fetch.fetch(file_at())
 
 
 def test_an_unknown_name():

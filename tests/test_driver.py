@@ -260,3 +260,10 @@ def test_full_data_gradient_has_no_noise_and_ignores_the_batch_size():
     assert a.settings["batch_size"] == 40
     controlled = call(iso.CCAdL(0.02, 2.0, iso.Dense()), gradient=iso.FullData())
     np.testing.assert_allclose(controlled.posterior, a.posterior, atol=1e-6)
+
+
+def test_clipped_steps_are_counted_over_the_run():
+    """Friction far below what the noise needs: every step clips, in burn-in and after it."""
+    with pytest.warns(iso.IsothermWarning, match="clipped"):
+        draws = call(iso.SGHMC(1e-2, 1e-3, iso.Dense()), num_draws=7, thinning=3, burn_in=5, num_chains=2)
+    np.testing.assert_array_equal(draws.stats["clipped_steps"], [26, 26])

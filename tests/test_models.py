@@ -103,3 +103,15 @@ def test_prior(make):
 def test_sizes_must_be_counts():
     with pytest.raises(ValueError, match="`hidden` must be an integer not below 1; got 0"):
         classifiers.drbm_init(3, 0, 2, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("label", [-1, C])
+def test_a_label_of_no_class_is_nan(label):
+    """A label of -1 would be the last class, silently."""
+    rows = ROWS | {"y": ROWS["y"].at[2].set(label)}
+    only = [i == 2 for i in range(N)]
+    assert list(np.isnan(classifiers.drbm().row_log_likelihoods(machine(), rows))) == only
+    total = lambda params: jnp.sum(classifiers.drbm().row_log_likelihoods(params, rows))
+    assert np.isnan(jax.grad(total)(machine())["c"]).all()
+    rows = {"x": ROWS["x"], "y": jnp.asarray([1, -1, 0, 1, -1, 1])}
+    assert list(np.isnan(classifiers.logistic_regression().row_log_likelihoods(jnp.ones(F), rows))) == only

@@ -204,7 +204,7 @@ def data(options: argparse.Namespace) -> int:
 
     from isotherm.data.listing import show
 
-    show(Console())
+    show(Console() if sys.stdout.isatty() else Console(width=160))
     return 0
 
 

@@ -81,7 +81,11 @@ def grams(rows: PyTree, others: PyTree) -> Float[Array, "k l"]:
 
 def combine(weights: Float[Array, "*l k"], rows: PyTree) -> PyTree:
     """The sum of a stack of k trees with these weights, or a stack of l such sums."""
-    one = lambda a: (weights @ a.reshape(a.shape[0], -1)).reshape(*weights.shape[:-1], *a.shape[1:])
+
+    def one(a: Array) -> Array:
+        sums = weights.astype(a.dtype) @ a.reshape(a.shape[0], -1)
+        return sums.reshape(*weights.shape[:-1], *a.shape[1:])
+
     return jax.tree.map(one, rows)
 
 

@@ -20,7 +20,7 @@ NOISE = (
     ),
     Bug(
         "last-row-never-drawn-from-many",
-        "Above 2^20 rows the last one is never drawn.",
+        "Above 65,536 rows the last one is never drawn.",
         MINIBATCH,
         "jax.random.randint(key, (length,), 0, below)",
         "jax.random.randint(key, (length,), 0, below - 1)",

@@ -111,7 +111,7 @@ RUNS = (
         LOOP,
         "clipped = clipped + (alive & (info.clipped > 0))",
         "clipped = 0 * clipped + (alive & (info.clipped > 0))",
-        ("test_gaussian_experiment.py::test_the_command",),
+        ("test_driver.py::test_clipped_steps_are_counted_over_the_run",),
     ),
     Bug(
         "dead-chain-keeps-drawing",

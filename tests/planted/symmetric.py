@@ -53,8 +53,8 @@ SYMMETRIC = (
         "K-of-an-inverse-of-something-else",
         "The matrix-free midpoint kick takes the running diagonal to be the inverse of the batch's C.",
         "covariance/matrix_free.py",
-        "inverts = False",
-        "inverts = True",
+        "running: DiagonalOperator\n",
+        "running: DiagonalOperator\n    inverts = True\n",
         LETTERS,
     ),
     Bug(

@@ -6,7 +6,7 @@ M^-1/2 C M^-1/2 and S for h^2 beta C.
 
 import abc
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -20,8 +20,8 @@ from isotherm.records import GradientEstimate, Needs
 class Operator(eqx.Module):
     """A symmetric positive semidefinite matrix C over the parameters, by what it does."""
 
-    inverts: eqx.AbstractClassVar[bool]
-    """Whether `solve_shifted` is the inverse of I + c times what `mv` applies."""
+    inverts: ClassVar[bool] = False
+    """Whether `solve_shifted` is exactly the inverse of I + c times what `mv` applies."""
 
     @abc.abstractmethod
     def mv(self, x: PyTree) -> PyTree:

@@ -29,8 +29,6 @@ class LowRankOperator(Operator):
     values: Float[Array, " rank"]
     inside: Float[Array, " rank"]
 
-    inverts = True
-
     def mv(self, x: PyTree) -> PyTree:
         along = self._along(self.values, x)
         return jax.tree.map(lambda r, v, a: (r * v + a).astype(v.dtype), self.rest, x, along)

@@ -22,8 +22,6 @@ class MatrixFreeOperator(Operator):
     batch: Any  # what the gradient brings
     running: DiagonalOperator
 
-    inverts = False
-
     def mv(self, x: PyTree) -> PyTree:
         return self.batch.mv(x)
 

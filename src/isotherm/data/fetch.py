@@ -23,9 +23,14 @@ _OPENERS: dict[str, Callable[[bytes], bytes]] = {
 def fetch(file: File) -> bytes:
     """The uncompressed content. `ISOTHERM_DATA_DIR` is looked in first, then the cache; then it is downloaded."""
     path = find(file)
-    if path is not None:
+    if path is None:
+        return read(_download(file), file)
+    try:
         return read(path, file)
-    return read(_download(file), file)
+    except DamagedFileError as error:
+        raise DamagedFileError(
+            f"{error} Delete it, and it will be downloaded again, or put a good copy there."
+        ) from None
 
 
 def find(file: File) -> Path | None:
@@ -38,20 +43,24 @@ def find(file: File) -> Path | None:
     return None
 
 
+class DamagedFileError(OSError):
+    """A file that is not what was published."""
+
+
 def read(path: Path, file: File) -> bytes:
     """The uncompressed content of a copy, refused where it is truncated or altered."""
-    repair = "Delete it, and it will be downloaded again, or put a good copy there."
+    raw = path.read_bytes()
     try:
-        content = _OPENERS[path.suffix if path.suffix in _OPENERS else ""](path.read_bytes())
+        content = _OPENERS[path.suffix if path.suffix in _OPENERS else ""](raw)
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-        raise OSError(
-            f"{path} cannot be uncompressed, so it is truncated or altered: {error} {repair}"
+        raise DamagedFileError(
+            f"{path} cannot be uncompressed, so it is truncated or altered: {error}."
         ) from error
     found = hashlib.sha256(content).hexdigest()
     if file.sha256 is not None and found != file.sha256:
-        raise OSError(
+        raise DamagedFileError(
             f"{path} is not {file.name} as it was published: it has {len(content):,} bytes uncompressed and sha256 "
-            f"{found}; {file.about} and sha256 {file.sha256} are expected. {repair}"
+            f"{found}; {file.about} and sha256 {file.sha256} are expected."
         )
     return content
 
@@ -65,7 +74,12 @@ def cache() -> Path:
 
 def _folders() -> list[Path]:
     named = os.environ.get(FOLDER)
-    return [*([Path(named)] if named else []), cache()]
+    if not named:
+        return [cache()]
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise OSError(f"{FOLDER} must name a folder; got {named!r}. Create it or unset the variable.")
+    return [folder, cache()]
 
 
 class _Checked:
@@ -79,7 +93,7 @@ class _Checked:
         del action, pooch
         try:
             read(Path(name), self.file)
-        except OSError:
+        except DamagedFileError:
             Path(name).unlink(missing_ok=True)
             raise
         return name
@@ -89,17 +103,21 @@ def _download(file: File) -> Path:
     import pooch
 
     suffix = Path(file.url).suffix
-    name = file.name + (suffix if suffix in _OPENERS and not file.name.endswith(suffix) else "")
-    target = cache() / name
+    target = cache() / (file.name + (suffix if suffix in _OPENERS and not file.name.endswith(suffix) else ""))
     pooch.get_logger().setLevel("WARNING")
+    where = (
+        f"Put a copy of {file.name} ({file.about}), plain or as .gz, .xz or .bz2, at {_folders()[0] / file.name}; "
+        f"{FOLDER} names another folder."
+    )
     try:
         # The checksum that pooch knows would be of the compressed file, which differs from copy to copy.
         path = pooch.retrieve(
             file.url, known_hash=None, path=target.parent, fname=target.name, processor=_Checked(file)
         )
+    except DamagedFileError as error:
+        raise DamagedFileError(f"What {file.url} gave was refused and not kept: {error} {where}") from error
     except (OSError, ValueError) as error:
         raise OSError(
-            f"{file.name} ({file.about}) is not here and could not be downloaded from {file.url}: {error} Put a "
-            f"copy, plain or as .gz, .xz or .bz2, at {_folders()[0] / file.name}; {FOLDER} names another folder."
+            f"{file.name} is not here and could not be downloaded from {file.url}: {error} {where}"
         ) from error
     return Path(str(path))

@@ -1,6 +1,8 @@
 """Classifiers as posteriors: logistic regression, softmax regression, discriminative restricted Boltzmann machine.
 
-Rows are `{"x": (N, F), "y": (N,)}` as `iso.data.load(name).train` gives them. Priors are N(0, prior_scale^2).
+Rows are `{"x": (N, F), "y": (N,)}` as `iso.data.load(name).train` gives them: of two classes y is -1 or 1, which is
+for `logistic_regression`, and of more 0, 1, ... A label of no class has the likelihood NaN, and so has its gradient.
+Priors are N(0, prior_scale^2).
 """
 
 import math
@@ -8,7 +10,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.errors import check_count, must
@@ -27,7 +29,8 @@ def logistic_regression(prior_scale: float = 1.0) -> Posterior:
     """
 
     def log_likelihood(w: Float[Array, " F"], rows: Rows) -> Float[Array, " n"]:
-        return jax.nn.log_sigmoid(rows["y"].astype(w.dtype) * (rows["x"] @ w))
+        y = rows["y"].astype(w.dtype)
+        return _or_nan(jnp.abs(y) == 1, jax.nn.log_sigmoid(y * (rows["x"] @ w)))
 
     return Posterior(log_likelihood, _prior(prior_scale), batched=True)
 
@@ -81,10 +84,15 @@ def drbm_init(
 
 def _classifier(scores: Callable[[Params, Array], Array], prior_scale: float) -> Posterior:
     def log_likelihood(params: Params, rows: Rows) -> Float[Array, " n"]:
-        log_p = jax.nn.log_softmax(scores(params, rows["x"]))
-        return jnp.take_along_axis(log_p, rows["y"][:, None], axis=1)[:, 0]
+        log_p, y = jax.nn.log_softmax(scores(params, rows["x"])), rows["y"]
+        picked = jnp.take_along_axis(log_p, y[:, None], axis=1)[:, 0]
+        return _or_nan((y >= 0) & (y < log_p.shape[1]), picked)
 
     return Posterior(log_likelihood, _prior(prior_scale), batched=True)
+
+
+def _or_nan(valid: Bool[Array, " n"], values: Float[Array, " n"]) -> Float[Array, " n"]:
+    return values * jnp.where(valid, 1, jnp.nan).astype(values.dtype)
 
 
 def _prior(scale: float) -> Callable[[PyTree], Float[Array, ""]]:

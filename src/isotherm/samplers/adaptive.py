@@ -124,8 +124,9 @@ class AdaptiveLangevin(MomentumSampler):
     def _midpoint(self, state: State, force: PyTree, C: Operator | None) -> PyTree:
         """K: p + (I + S/4)^-1 (h F - (S/2) p), the implicit midpoint rule for kick and covariance friction.
 
-        With noise of covariance C it leaves the momentum's M/beta invariant for every S. Where the inverse is that of
-        S it is the same as (I + S/4)^-1 (2 p + h F) - p, for which S need not be applied.
+        With noise of covariance C it leaves the momentum's M/beta invariant for every S. Where the inverse is exactly
+        that of S it is the same as (I + S/4)^-1 (2 p + h F) - p, for which S need not be applied. Where it is not,
+        this form would feel the difference at first order, and the other does at second.
         """
         h, T, p = at(self.step_size, state.step), self.temperature_at(state.step), state.momentum
         if C is None:

@@ -6,6 +6,7 @@ import signal
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from isotherm.validation.measure import Quantity
 from isotherm.validation.verdict import TOLERANCE, Row, evaluate
 
 CHAINS = 128
+_CONFIG = ("jax_enable_x64", "jax_platforms", "jax_default_matmul_precision")
 RELAXATIONS = {True: 6_500.0, False: 12_000.0}  # of the slowest direction, over all chains; quick or full
 
 
@@ -27,7 +29,8 @@ def cases(*, quick: bool) -> list[Case]:
 def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[[Row], None]) -> list[Row]:
     """Run rows, as many at a time as there are cores; `done` hears of each as it ends, the list is in order.
 
-    A row that raises is a row that fails. Ctrl-C ends the others.
+    A row that raises is a row that fails. Ctrl-C ends the others. On a CPU rows run in processes of their own, so a
+    script calls it under `if __name__ == "__main__":`.
     """
     results: dict[Case, Row] = {}
     for case, row in _side_by_side(chosen, quick, seed):
@@ -45,16 +48,21 @@ def _side_by_side(chosen: Sequence[Case], quick: bool, seed: int) -> Iterator[tu
     workers = ProcessPoolExecutor(
         max_workers=min(os.cpu_count() or 1, 16, len(chosen)),
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
+        initializer=_prepare,
+        initargs=({name: getattr(jax.config, name) for name in _CONFIG},),
     )
+    others = set(multiprocessing.active_children())
     try:
         waiting = {workers.submit(run_row, case, quick, seed): case for case in chosen}
         for future in as_completed(waiting):
-            yield waiting[future], future.result()
+            case = waiting[future]
+            try:
+                yield case, future.result()
+            except BrokenProcessPool:
+                yield case, _failed(case, "a process that ran the table was killed; is there memory enough?")
     except BaseException:
         workers.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
+        for child in set(multiprocessing.active_children()) - others:
             child.terminate()
         raise
     workers.shutdown()
@@ -66,8 +74,18 @@ def run_row(case: Case, quick: bool, seed: int) -> Row:
     try:
         return evaluate(case, relaxations=RELAXATIONS[quick], chains=CHAINS, seed=own)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return Row(case.name, case.target, case.method, {}, reason=reason)
+        return _failed(case, f"{type(error).__name__}: {error}")
+
+
+def _failed(case: Case, reason: str) -> Row:
+    return Row(case.name, case.target, case.method, {}, reason=reason)
+
+
+def _prepare(config: dict[str, Any]) -> None:
+    """A new process: Ctrl-C is for its parent, and JAX is set as there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name, value in config.items():
+        jax.config.update(name, value)
 
 
 def to_json(row: Row) -> dict[str, Any]:

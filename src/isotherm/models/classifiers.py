@@ -85,8 +85,8 @@ def drbm_init(
 def _classifier(scores: Callable[[Params, Array], Array], prior_scale: float) -> Posterior:
     def log_likelihood(params: Params, rows: Rows) -> Float[Array, " n"]:
         log_p, y = jax.nn.log_softmax(scores(params, rows["x"])), rows["y"]
-        picked = jnp.take_along_axis(log_p, y[:, None], axis=1)[:, 0]
-        return _or_nan((y >= 0) & (y < log_p.shape[1]), picked)
+        known = jnp.clip(y, 0, log_p.shape[1] - 1)
+        return _or_nan(y == known, jnp.take_along_axis(log_p, known[:, None], axis=1)[:, 0])
 
     return Posterior(log_likelihood, _prior(prior_scale), batched=True)
 

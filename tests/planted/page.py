@@ -13,7 +13,7 @@ that real libraries have had are planted in a copy of isotherm, one at a time: a
 twice, a prior scaled by N/n. Each is silent: the code runs and returns numbers. The fast tests, those of
 `make check`, are then run on the copy. {verdict}
 
-To do it again: `make bugs` (about ten minutes on two cores), or for a single one
+To do it again: `make bugs` (about a quarter of an hour on two cores), or for a single one
 
 ```
 cd tests && ../.venv/bin/python -m planted thermal-mass-ignored

@@ -71,6 +71,7 @@ def test_moments_are_those_of_every_step_after_burn_in():
         assert (draws.moments.count == 60).all()
 
 
+@pytest.mark.slow
 def test_moments_far_from_zero():
     """10^6 steps around 1000 with sd 0.16. Sums are of deviations from the start: squares near 10^6 have no digit
     left for 0.03 in float32. That nothing is lost in adding up is tested in `test_moments.py`."""
@@ -132,6 +133,7 @@ def test_sweep_equals_sample_and_keeps_the_order():
         np.testing.assert_allclose(draws.moments.variance, alone.moments.variance, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 def test_sweep_compiles_once_for_settings_that_differ_in_numbers():
     traces = []

@@ -13,6 +13,8 @@ RNG = np.random.default_rng(0)
 SCHEDULES = {"1/t": 0.0, "floor": 0.2, "custom": lambda t: 1 / jnp.sqrt(t)}
 KAPPAS = {"1/t": lambda t: 1 / t, "floor": lambda t: max(1 / t, 0.2), "custom": lambda t: t**-0.5}
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def averages(kind, contrasts):
     """The average after each of (steps, k, d) contrasts, stacked."""

@@ -33,6 +33,8 @@ DESIGNS = {
 }
 designs = pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS.keys())
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @designs
 @pytest.mark.parametrize("needs", [iso.Needs.NOTHING, iso.Needs.EXACT])

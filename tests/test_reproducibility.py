@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 RECORDED = json.loads(record.FILE.read_text())
 TOLERANCE = 10 * record.STEPS * 2.0**-24
 # The rest is left to `make test`. `SGHMC-dense` is in the check by way of the plans.
-IN_CHECK = ("SGLD", "SGNHT", "CCAdL-dense", "CCAdL-symmetric-matrix-free", "WithReplacement", "RandomBlocks")
+IN_CHECK = ("SGLD", "CCAdL-dense", "CCAdL-symmetric-matrix-free", "WithReplacement")
 
 
 def short(**options):

@@ -203,9 +203,9 @@ def test_parameters_of_16_bits_move_in_32():
 
 def test_what_is_refused_beside_what_is_not():
     """The first-order form needs no root, and the latest batch alone may damp an explicit step."""
-    iso.ModifiedSGLD(0.1, iso.MatrixFree(), form="first-order")
+    assert iso.ModifiedSGLD(0.1, iso.MatrixFree(), form="first-order").needs.operator
     for scheme in ("euler", "euler-midpoint"):
-        iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme=scheme)
+        assert iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme=scheme).covariance.averaging == 1.0
 
 
 def test_hyper_parameters_inside_a_transformation_are_not_judged():

@@ -240,3 +240,12 @@ def test_many_chains_and_a_wide_network():
 def test_a_row_that_does_not_exist(capsys):
     assert main(["bench", "--tiny", "--only", "no such row"]) == 2
     assert "no row has 'no such row'" in capsys.readouterr().err
+
+
+def test_a_network_of_other_widths(tmp_path, capsys):
+    command = ["bench", "--tiny", "--only", "network: SGNHT, euler", "--out", str(tmp_path), "--json"]
+    assert main([*command, "--layers", "5-4-3"]) == 0
+    assert "network 5-4-3, 39 parameters" in json.loads(capsys.readouterr().out)["parts"]["network"]["title"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "--layers", "5"])
+    assert "must be two or more widths" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The command line. A command is a function that adds its parser and sets `run` to what it does."""
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -125,6 +126,9 @@ def add_bench(commands: Subparsers) -> None:
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="only rows whose name, PART: ROW, contains TEXT"
     )
+    parser.add_argument(
+        "--layers", metavar="WIDTHS", type=_widths, help="of the network (default: 784-400-400-10)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/bench)")
     parser.add_argument("--json", action="store_true", help="print bench.json instead of the tables")
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)  # only shows that it runs
@@ -142,6 +146,8 @@ def bench(options: argparse.Namespace) -> int:
     from isotherm.bench.bench import plan
 
     chosen = sizes.TINY if options.tiny else sizes.QUICK if options.quick else sizes.FULL
+    if options.layers is not None:
+        chosen = dataclasses.replace(chosen, layers=options.layers)
     if not plan(chosen, options.only):
         print(f"isotherm: no row has {options.only!r} in its name", file=sys.stderr)
         return 2
@@ -160,6 +166,13 @@ def _seed(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"must be an integer not below 0; got {number}")
     return number
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    widths = tuple(int(width) for width in text.split("-"))
+    if len(widths) < 2 or min(widths) < 1:
+        raise argparse.ArgumentTypeError(f"must be two or more widths, such as 784-400-10; got {text!r}")
+    return widths
 
 
 def reproduce(options: argparse.Namespace) -> int:

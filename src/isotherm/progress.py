@@ -8,12 +8,12 @@ from rich.console import Console
 
 
 class Progress:
-    """Counts equal pieces of work; `total` of them."""
+    """Counts work, `total` of it in all; `unit` names what else is counted beside it, such as data passes."""
 
-    def __init__(self, title: str, total: int, console: Console) -> None:
+    def __init__(self, title: str, total: float, console: Console, *, unit: str = "") -> None:
         """Nothing is shown before the `with` block is entered."""
-        self.title, self.total, self.console = title, total, console
-        self.done, self.began = 0, time.perf_counter()
+        self.title, self.total, self.console, self.unit = title, total, console, unit
+        self.done, self.units, self.began = 0.0, 0.0, time.perf_counter()
         self.bar: Any = None
 
     def __enter__(self) -> "Progress":
@@ -38,19 +38,23 @@ class Progress:
         if self.bar is not None:
             self.bar.update(self.task, now=what)
 
-    def advance(self) -> None:
-        """One more piece is done."""
-        self.done += 1
+    def advance(self, work: float = 1, *, units: float = 0) -> None:
+        """So much more is done."""
+        self.done += work
+        self.units += units
         if self.bar is not None:
             self.bar.update(self.task, completed=self.done)
+            if self.unit:
+                self.bar.update(self.task, now=f"{self.units:,.0f} {self.unit}")
 
     def milestone(self, what: str) -> None:
         """A line for those who see no bar."""
         if self.bar is None:
-            elapsed = time.perf_counter() - self.began
-            self.console.print(
-                f"{self.title}: {what}, {self.done / self.total:.0%} after {elapsed:.0f} s", highlight=False
-            )
+            elapsed, share = time.perf_counter() - self.began, self.done / self.total
+            text = f"{self.title}: {what}, {share:.0%} after {elapsed:.0f} s"
+            if self.unit:
+                text += f" and {self.units:,.0f} {self.unit}, about {elapsed / share - elapsed:.0f} s left"
+            self.console.print(text, highlight=False)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

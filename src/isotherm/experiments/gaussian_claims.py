@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from isotherm.experiments import verdicts
 from isotherm.experiments.gaussian_table import COLUMNS, Column, find
 
 Rows = Sequence[dict[str, Any]]
@@ -34,15 +35,6 @@ def judge(rows: Rows, noise: dict[str, Any], settings: dict[str, Any]) -> list[d
     ]
 
 
-def _claim(text: str, verdict: str, number: int | float, evidence: str) -> dict[str, Any]:
-    finite = number if math.isfinite(number) else None
-    return {"claim": text, "verdict": verdict, "number": finite, "evidence": evidence}
-
-
-def _grade(*, full: bool, part: bool) -> str:
-    return "reproduced" if full else "partly" if part else "not"
-
-
 def error(rows: Rows, method: str, column: Column, variant: str | None = None) -> float:
     """Median RMSE; infinite where most chains died."""
     value = find(rows, method, column, variant)["rmse"]
@@ -64,10 +56,10 @@ def is_clear(won: int, of: int) -> bool:
 def _noise_varies(noise: dict[str, Any]) -> dict[str, Any]:
     ratio, batch = noise["ratio"], noise["batch_ratio"]
     with_parameters, with_batch = max(ratio.values()) > VARIES, min(batch.values()) > VARIES
-    return _claim(
+    return verdicts.claim(
         "The variance of the stochastic gradient noise is not constant: it depends on the size of the "
         "subset and on mu and gamma, which violates the assumption of SGNHT.",
-        _grade(full=with_parameters and with_batch, part=with_parameters or with_batch),
+        verdicts.grade(full=with_parameters and with_batch, part=with_parameters or with_batch),
         max(ratio.values()),
         "Over the central 95 % of the posterior of the first data set the noise variance changes by a "
         f"factor of {ratio['mu']:.1f} in the mu-component and {ratio['gamma']:.1f} in the gamma-component; "
@@ -83,16 +75,16 @@ def _ccadl_adjusts(rows: Rows, settings: dict[str, Any]) -> dict[str, Any]:
         clean = (1 - math.sqrt(1 - 2 * A * h)) / h  # xi of this Euler step without gradient noise
         sgnht, ccadl = find(rows, "SGNHT", column), find(rows, "CCAdL", column)
         if sgnht["xi"] is None or ccadl["xi"] is None:
-            return _claim(
+            return verdicts.claim(
                 "CCAdL adjusts to the varying noise variance.", "not", math.inf, "Most chains died."
             )
         left.append((ccadl["xi"] - clean) / (sgnht["xi"] - clean))
         slow = max(slow, ccadl["autocorrelation_time"])
     window = (settings["burn_in"] + settings["num_samples"]) / slow
     average, follows = max(map(abs, left)) <= ADJUSTED, window <= 1
-    return _claim(
+    return verdicts.claim(
         "CCAdL adjusts to the varying noise variance.",
-        _grade(full=average and follows, part=average or follows),
+        verdicts.grade(full=average and follows, part=average or follows),
         max(map(abs, left)),
         "At h = 0.01 the heat of the gradient noise that is left to the thermostat, measured by the "
         f"departure of xi, is {left[0]:.0%} (A = 1) and {left[1]:.0%} (A = 10) of what SGNHT's has to "
@@ -112,10 +104,10 @@ def _thermostats_beat_sghmc(rows: Rows) -> dict[str, Any]:
     shown = ", ".join(f"{f:.1f} ({c})" for f, c in zip(factors, COLUMNS, strict=True))
     corrected = ", ".join(f"{error(rows, 'SGHMC', c, 'noise estimate on'):.4f}" for c in COLUMNS)
     temperatures = ", ".join("dead" if t is None else f"{t:.2f}" for t in hot)
-    return _claim(
+    return verdicts.claim(
         "In most of the cases, both SGNHT and CCAdL easily outperform SGHMC, possibly due to the "
         "Nosé-Hoover device.",
-        _grade(full=easily >= most, part=better >= most),
+        verdicts.grade(full=easily >= most, part=better >= most),
         easily,
         f"Error of SGHMC over the larger of the two others: {shown}. Both are better in {better} of "
         f"{len(COLUMNS)} columns, with at most half the error in {easily}. SGHMC has no thermostat and "
@@ -133,9 +125,9 @@ def _sghmc_only_in_one_corner(rows: Rows) -> dict[str, Any]:
     clear = all(is_clear(*w) for w in won.values())
     row = find(rows, "SGHMC", corner)
     chance = "unknown" if row["rmse_by_chance"] is None else f"{row['rmse_by_chance']:.4f}"
-    return _claim(
+    return verdicts.claim(
         "SGHMC shows superiority only with a small value of h and a large value of A.",
-        _grade(full=best == [corner] and clear, part=set(best) <= {corner}),
+        verdicts.grade(full=best == [corner] and clear, part=set(best) <= {corner}),
         len(best),
         f"SGHMC has the smallest median error in {len(best)} columns"
         + (f" ({'; '.join(map(str, best))})" if best else "")
@@ -153,9 +145,9 @@ def _corner_is_slow(rows: Rows) -> dict[str, Any]:
     slowest = [m for m in methods if max(times[m]) == times[m][corner]]
     cost = [times[m][corner] / min(times[m]) for m in methods]
     shown = ", ".join(f"{m} {c:.0f}" for m, c in zip(methods, cost, strict=True))
-    return _claim(
+    return verdicts.claim(
         "Neither a small h nor a large A is desirable in practice.",
-        _grade(full=len(slowest) == len(methods), part=bool(slowest)),
+        verdicts.grade(full=len(slowest) == len(methods), part=bool(slowest)),
         float(np.median(cost)),
         f"h = 0.001, A = 10 is the slowest column for {len(slowest)} of {len(methods)} methods. Its "
         f"autocorrelation time over that of the fastest column: {shown}.",
@@ -171,9 +163,11 @@ def _ccadl_beats_sgnht(rows: Rows) -> dict[str, Any]:
         f"{won[c][1]} ({c})"
         for c in COLUMNS
     )
-    return _claim(
+    return verdicts.claim(
         "CCAdL achieves better performance than SGNHT in each of the cases investigated.",
-        _grade(full=len(lower) == len(clear) == len(COLUMNS), part=bool(clear) or len(lower) == len(COLUMNS)),
+        verdicts.grade(
+            full=len(lower) == len(clear) == len(COLUMNS), part=bool(clear) or len(lower) == len(COLUMNS)
+        ),
         len(clear),
         f"Median errors: {shown}. The median is lower in {len(lower)} of {len(COLUMNS)} columns; the "
         f"difference is clear in {len(clear)}{' (' + '; '.join(map(str, clear)) + ')' if clear else ''}.",

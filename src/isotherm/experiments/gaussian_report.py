@@ -6,11 +6,8 @@ from typing import Any
 from rich.console import Console
 
 from isotherm import report
+from isotherm.experiments import verdicts
 from isotherm.experiments.gaussian_table import COLUMNS, Column
-
-_KINDS = {"reproduced": "good", "partly": "fair", "not": "bad"}
-_WORDS = {"reproduced": "reproduced", "partly": "partly", "not": "not reproduced"}
-_STYLES = {"reproduced": "green", "partly": "yellow", "not": "red"}
 
 
 def show(results: dict[str, Any], console: Console) -> None:
@@ -39,31 +36,24 @@ def show(results: dict[str, Any], console: Console) -> None:
     console.print(table)
     console.print("[dim]chance: the error of a perfect sampler of the same length and speed[/dim]")
     console.print()
-    claims = Table.grid(padding=(0, 2, 0, 1))
-    for claim in results["claims"]:
-        style, word = _STYLES[claim["verdict"]], _WORDS[claim["verdict"]]
-        claims.add_row(f"[{style}]{word}[/{style}]", claim["claim"])
-    console.print(claims)
-    console.print()
+    verdicts.show(results["claims"], console)
 
 
 def write_page(results: dict[str, Any], figures: dict[str, Path]) -> str:
     """The report as one HTML document."""
     settings = results["settings"]
-    count = {verdict: sum(c["verdict"] == verdict for c in results["claims"]) for verdict in _KINDS}
     dead = sum(r["dead_chains"] for r in results["rows"])
     chains = sum(r["data_sets"] for r in results["rows"])
     lead = (
         f"Mean and precision of a normal distribution from {settings['num_data']} numbers, with gradients "
-        f"from {settings['batch_size']} of them. Of {len(results['claims'])} claims {count['reproduced']} "
-        f"{'is' if count['reproduced'] == 1 else 'are'} reproduced, {count['partly']} partly and "
-        f"{count['not']} not. {settings['data_sets']} data sets, {settings['num_samples']:,} samples per "
+        f"from {settings['batch_size']} of them. {verdicts.count(results['claims'])} "
+        f"{settings['data_sets']} data sets, {settings['num_samples']:,} samples per "
         f"chain; {dead} of {chains} chains died."
     )
     if settings["num_samples"] < 1_000_000:
         lead += " The paper's chains have 1,000,000 samples: with fewer, more of every error is chance."
     sections = [
-        report.Section("What the paper says, and what came out", [_claims(results)]),
+        report.Section("What the paper says, and what came out", [verdicts.table(results["claims"])]),
         report.Section("Table 1", [report.paragraph(_TABLE_TEXT), *_tables(results)]),
         report.Section("Figures", _figures(results, figures)),
         report.Section("What the paper leaves open", [report.bullets(results["inferred"])]),
@@ -82,14 +72,6 @@ _TABLE_TEXT = (
     "near it say nothing about bias. T is the kinetic temperature, which should be 1. “Clipped” is the "
     "share of steps in which SGHMC would have had to add noise of negative variance."
 )
-
-
-def _claims(results: dict[str, Any]) -> report.Html:
-    rows = [
-        (c["claim"], report.badge(_WORDS[c["verdict"]], _KINDS[c["verdict"]]), c["evidence"])
-        for c in results["claims"]
-    ]
-    return report.table(("Claim", "Verdict", "Evidence"), rows)
 
 
 def _tables(results: dict[str, Any]) -> list[report.Html]:

@@ -1,23 +1,17 @@
 """Run the validation table: rows side by side, results as plain JSON."""
 
-import multiprocessing
-import os
-import signal
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from isotherm.validation.cases import CASES, QUICK, Case
 from isotherm.validation.measure import Quantity
 from isotherm.validation.verdict import TOLERANCE, Row, evaluate
+from isotherm.workers import LostWorkerError, side_by_side
 
 CHAINS = 128
-_CONFIG = ("jax_enable_x64", "jax_platforms", "jax_default_matmul_precision")
 RELAXATIONS = {True: 6_500.0, False: 12_000.0}  # of the slowest direction, over all chains; quick or full
 
 
@@ -32,40 +26,11 @@ def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[
     A row that raises is a row that fails. Ctrl-C ends the others. On a CPU rows run in processes of their own, so a
     script calls it under `if __name__ == "__main__":`.
     """
-    results: dict[Case, Row] = {}
-    for case, row in _side_by_side(chosen, quick, seed):
-        results[case] = row
-        done(row)
-    return [results[case] for case in chosen]
-
-
-def _side_by_side(chosen: Sequence[Case], quick: bool, seed: int) -> Iterator[tuple[Case, Row]]:
-    if jax.default_backend() != "cpu" or len(chosen) == 1:
-        for case in chosen:
-            yield case, run_row(case, quick, seed)
-        return
-    # Processes: two programs at once in one process can wait for each other's threads forever (jaxlib 0.10.2).
-    workers = ProcessPoolExecutor(
-        max_workers=min(os.cpu_count() or 1, 16, len(chosen)),
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_prepare,
-        initargs=({name: getattr(jax.config, name) for name in _CONFIG},),
-    )
-    others = set(multiprocessing.active_children())
-    try:
-        waiting = {workers.submit(run_row, case, quick, seed): case for case in chosen}
-        for future in as_completed(waiting):
-            case = waiting[future]
-            try:
-                yield case, future.result()
-            except BrokenProcessPool:
-                yield case, _failed(case, "a process that ran the table was killed; is there memory enough?")
-    except BaseException:
-        workers.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
-        raise
-    workers.shutdown()
+    rows: dict[int, Row] = {}
+    for i, row in side_by_side(run_row, [(case, quick, seed) for case in chosen]):
+        rows[i] = _failed(chosen[i], str(row)) if isinstance(row, LostWorkerError) else row
+        done(rows[i])
+    return [rows[i] for i in range(len(chosen))]
 
 
 def run_row(case: Case, quick: bool, seed: int) -> Row:
@@ -79,13 +44,6 @@ def run_row(case: Case, quick: bool, seed: int) -> Row:
 
 def _failed(case: Case, reason: str) -> Row:
     return Row(case.name, case.target, case.method, {}, reason=reason)
-
-
-def _prepare(config: dict[str, Any]) -> None:
-    """A new process: Ctrl-C is for its parent, and JAX is set as there."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name, value in config.items():
-        jax.config.update(name, value)
 
 
 def to_json(row: Row) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""Independent pieces of work side by side, in processes of their own."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import jax
+
+_CONFIG = ("jax_enable_x64", "jax_platforms", "jax_default_matmul_precision")
+
+
+class LostWorkerError(RuntimeError):
+    """A process ended before its piece of work did."""
+
+
+def side_by_side(
+    function: Callable[..., Any], arguments: Sequence[tuple]
+) -> Iterator[tuple[int, Any | LostWorkerError]]:
+    """(i, function(*arguments[i])) as each ends, as many at a time as there are cores; on a GPU one by one, in order.
+
+    Where its process was killed, a piece of work has `LostWorkerError` for a result. What `function` raises is raised
+    here, and ends the others, as Ctrl-C does. On a CPU a script calls it under `if __name__ == "__main__":`, and
+    `function` and its arguments must be importable there.
+    """
+    if jax.default_backend() != "cpu" or len(arguments) <= 1:
+        for i, own in enumerate(arguments):
+            yield i, function(*own)
+        return
+    # Processes: two programs at once in one process can wait for each other's threads forever (jaxlib 0.10.2).
+    workers = ProcessPoolExecutor(
+        max_workers=min(os.cpu_count() or 1, 16, len(arguments)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_prepare,
+        initargs=({name: getattr(jax.config, name) for name in _CONFIG},),
+    )
+    others = set(multiprocessing.active_children())
+    try:
+        waiting = {workers.submit(function, *own): i for i, own in enumerate(arguments)}
+        for future in as_completed(waiting):
+            try:
+                yield waiting[future], future.result()
+            except BrokenProcessPool:
+                yield waiting[future], LostWorkerError("a process was killed; is there memory enough?")
+    except BaseException:
+        workers.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        raise
+    workers.shutdown()
+
+
+def _prepare(config: dict[str, Any]) -> None:
+    """A new process: Ctrl-C is for its parent, and JAX is set as there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name, value in config.items():
+        jax.config.update(name, value)

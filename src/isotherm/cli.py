@@ -26,7 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except KeyboardInterrupt:
-        print("isotherm: stopped; nothing was written", file=sys.stderr)
+        print(
+            "isotherm: stopped; the same command goes on from the parts that are done, if any",
+            file=sys.stderr,
+        )
         return 130
     except (ImportError, OSError) as error:
         print(f"isotherm: {error}", file=sys.stderr)
@@ -45,6 +48,9 @@ def add_reproduce(commands: Subparsers) -> None:
         "--quick", action="store_true", help="fewer data sets and shorter chains, about a minute"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/EXPERIMENT)")
+    parser.add_argument(
+        "--cross-validate", action="store_true", help="drbm: repeat the choice of the number of hidden units"
+    )
     parser.add_argument("--seed", type=_seed, default=0, help="of the data and of the chains (default: 0)")
     parser.set_defaults(run=reproduce)
 
@@ -180,10 +186,15 @@ def reproduce(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     out = Path("out", options.experiment) if options.out is None else options.out
-    experiment, console = find(options.experiment), Console()
+    if options.cross_validate and options.experiment != "drbm":
+        print("isotherm: --cross-validate is for drbm; no other experiment has hidden units", file=sys.stderr)
+        return 2
+    experiment = find(options.experiment)
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    more = {"cross_validate": True} if options.cross_validate else {}
     # Fail before the work rather than after it where the folder cannot be written.
     out.mkdir(parents=True, exist_ok=True)
-    results = experiment.reproduce(out, quick=options.quick, seed=options.seed, console=console)
+    results = experiment.reproduce(out, quick=options.quick, seed=options.seed, console=console, **more)
     experiment.show(results, console)
     _say_where(out)
     return 0

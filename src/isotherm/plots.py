@@ -26,6 +26,9 @@ METHODS = {
     "SGHMC, corrected": Style("#E69F00", (0, (4, 1.2, 1, 1.2)), "D"),
     "SGNHT": Style("#0072B2", (0, (2, 1)), "^"),
     "CCAdL": Style("#009E73", "-", "o"),
+    "CCAdL symmetric": Style("#6A3D9A", "-", "D"),
+    "CCAdL symmetric, low rank": Style("#8C6D1F", (0, (6, 1.5)), "P"),
+    "CCAdL symmetric, matrix-free": Style("#CC3377", (0, (3, 1)), "X"),
 }
 
 

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -56,5 +58,13 @@ def side_by_side(
 def _prepare(config: dict[str, Any]) -> None:
     """A new process: Ctrl-C is for its parent, and JAX is set as there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     for name, value in config.items():
         jax.config.update(name, value)
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent, which may have been killed, instead of working on for nobody."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

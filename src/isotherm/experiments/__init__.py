@@ -2,13 +2,17 @@
 
 An experiment is a module with `reproduce(out, *, quick, seed, console)`, which runs it, writes
 `results.json`, `figures/` and `report.html` under `out` and returns the results, and `show(results,
-console)`, which prints its table.
+console)`, which prints its table. One that has more options, takes them by keyword.
 """
 
 from importlib import import_module
 from types import ModuleType
 
-EXPERIMENTS = {"gaussian": "isotherm.experiments.gaussian"}
+EXPERIMENTS = {
+    "gaussian": "isotherm.experiments.gaussian",
+    "logistic": "isotherm.experiments.logistic",
+    "drbm": "isotherm.experiments.drbm",
+}
 
 
 def find(name: str) -> ModuleType:

@@ -5,6 +5,7 @@ for `logistic_regression`, and of more 0, 1, ... A label of no class has the lik
 Priors are N(0, prior_scale^2).
 """
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ Rows = dict[str, Array]
 Params = dict[str, Array]
 
 
+@functools.cache  # one object, one compilation
 def logistic_regression(prior_scale: float = 1.0) -> Posterior:
     r"""The posterior of a vector w of F weights; y is -1 or 1.
 
@@ -35,6 +37,7 @@ def logistic_regression(prior_scale: float = 1.0) -> Posterior:
     return Posterior(log_likelihood, _prior(prior_scale), batched=True)
 
 
+@functools.cache  # one object, one compilation
 def softmax_regression(prior_scale: float = 1.0) -> Posterior:
     r"""The posterior of `{"W": (C, F), "b": (C,)}`; y is 0, ..., C - 1.
 
@@ -43,6 +46,7 @@ def softmax_regression(prior_scale: float = 1.0) -> Posterior:
     return _classifier(softmax_scores, prior_scale)
 
 
+@functools.cache  # one object, one compilation
 def drbm(prior_scale: float = 1.0) -> Posterior:
     r"""The posterior of `{"W": (H, F), "U": (H, C), "c": (H,), "d": (C,)}`; y is 0, ..., C - 1.
 

@@ -1,0 +1,69 @@
+"""How many hidden units: the paper's choice by cross-validation, repeated."""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.covariance import Diagonal
+from isotherm.errors import IsothermWarning
+from isotherm.experiments.drbm_problem import PANELS, rows, starts
+from isotherm.models import drbm
+from isotherm.models.classifiers import drbm_scores
+from isotherm.samplers import CCAdL
+from isotherm.sampling import sample
+
+HIDDEN = (10, 20, 50, 100)
+_DRAWS = 20
+_FRICTION = 10.0
+
+
+def error_of_fold(data: str, hidden: int, fold: int, folds: int, passes: int, seed: int) -> dict[str, Any]:
+    """Error of the averaged prediction on one fold of the training rows, after sampling with the others."""
+    panel, d = dataclasses.replace(PANELS[data], hidden=hidden), rows(data)
+    of = np.random.default_rng(seed).permutation(len(d.y_train)) % folds
+    train = {"x": d.x_train[of != fold], "y": d.y_train[of != fold]}
+    thinning = max(1, passes * len(train["y"]) // panel.batch_size // _DRAWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IsothermWarning)
+        run = sample(
+            drbm(),
+            train,
+            starts(panel, 1, seed),
+            sampler=CCAdL(panel.steps[-1], _FRICTION, covariance=Diagonal()),
+            batch_size=panel.batch_size,
+            num_draws=_DRAWS,
+            thinning=thinning,
+            num_chains=1,
+            init_per_chain=True,
+            seed=seed,
+            progress=False,
+        )
+    x = jnp.asarray(d.x_train[of == fold])
+    kept = range(_DRAWS // 2, int(run.lengths[0]))
+    scores = jax.jit(lambda w: jax.nn.softmax(drbm_scores(w, x)))
+    at = lambda i: jax.tree.map(lambda leaf: jnp.asarray(leaf[0, i]), run.posterior)
+    predicted = sum(np.asarray(scores(at(i))) for i in kept)
+    wrong = np.mean(np.argmax(predicted, axis=1) != d.y_train[of == fold]) if len(kept) else 1.0
+    return {"error": float(wrong)}
+
+
+def chosen(folds: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[dict[str, Any]]:
+    """For each data set the mean error by number of hidden units, and the best; none where it was not asked for."""
+    errors: dict[str, dict[int, list[float]]] = {}
+    for arguments, result in folds:
+        errors.setdefault(arguments["data"], {}).setdefault(arguments["hidden"], []).append(result["error"])
+    return [
+        {
+            "data": name,
+            "errors": {str(hidden): float(np.mean(e)) for hidden, e in own.items()},
+            "spread": {str(hidden): float(np.std(e) / np.sqrt(len(e))) for hidden, e in own.items()},
+            "best": min(own, key=lambda hidden: float(np.mean(own[hidden]))),
+            "paper": PANELS[name].hidden,
+        }
+        for name, own in errors.items()
+    ]

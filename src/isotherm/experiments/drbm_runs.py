@@ -1,0 +1,127 @@
+"""One chain of a discriminative restricted Boltzmann machine, and its errors on the test rows as it goes."""
+
+import functools
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from isotherm.covariance import Diagonal, DiagonalLowRank, MatrixFree
+from isotherm.errors import IsothermWarning
+from isotherm.experiments.drbm_problem import PANELS, rows, starts, steps_of
+from isotherm.models import drbm
+from isotherm.models.classifiers import drbm_scores
+from isotherm.samplers import SGHMC, SGNHT, CCAdL, Sampler
+from isotherm.sampling import sample
+
+METHODS: dict[str, Callable[..., Sampler]] = {
+    "SGHMC": SGHMC,
+    "SGNHT": SGNHT,
+    "CCAdL": partial(CCAdL, covariance=Diagonal()),
+    "CCAdL symmetric": partial(CCAdL, covariance=Diagonal(), scheme="symmetric"),
+    "CCAdL symmetric, low rank": partial(CCAdL, covariance=DiagonalLowRank(rank=16), scheme="symmetric"),
+    "CCAdL symmetric, matrix-free": partial(CCAdL, covariance=MatrixFree(), scheme="symmetric"),
+}
+BURN_IN = 0.2  # of all passes
+_PER_PASS = 4  # samples kept in a pass, of which the mean is made
+_POINTS = 50  # of a curve, each with a sample for the predictive average
+
+
+def chain(
+    data: str,
+    method: str,
+    step_size: float,
+    friction: float,
+    passes: int,
+    seed: int,
+    batch_size: int | None = None,
+    standardised: bool = False,
+    prior_scale: float = 1.0,
+    init_scale: float | None = None,
+) -> dict[str, Any]:
+    """Test errors at whole passes: of the mean of the parameters, of the averaged prediction, of the sample alone.
+
+    Averages run from the start and begin anew when burn-in ends. What comes after a chain has died is `None`.
+    """
+    panel, d = PANELS[data], rows(data, standardised)
+    batch_size = panel.batch_size if batch_size is None else batch_size
+    steps = steps_of(panel, passes) * panel.batch_size // batch_size
+    thinning = max(1, steps // (passes * _PER_PASS))
+    num_draws = steps // thinning
+    with warnings.catch_warnings():
+        # Steps that are too long are what the experiment shows.
+        warnings.simplefilter("ignore", IsothermWarning)
+        run = sample(
+            drbm(prior_scale),
+            d.train,
+            starts(panel, 1, seed, init_scale),
+            sampler=METHODS[method](step_size=step_size, friction=friction),
+            batch_size=batch_size,
+            num_draws=num_draws,
+            thinning=thinning,
+            num_chains=1,
+            init_per_chain=True,
+            seed=seed,
+            progress=False,
+        )
+    if "interrupted" in run.status[0]:
+        raise KeyboardInterrupt
+    points = min(_POINTS, passes)
+    ends = np.round(np.linspace(0, num_draws, points + 1)[1:]).astype(int)
+    x, y = jnp.asarray(d.x_test), d.y_test
+    out: dict[str, Any] = {"passes": np.round(np.linspace(0, passes, points + 1)[1:], 3).tolist()}
+    names = ("mean_error", "predictive_error", "sample_error")
+    out |= {name: [] for name in names}
+    for average in _averages(run.posterior, ends, int(run.lengths[0]), round(BURN_IN * points), x):
+        errors = [None] * 3 if average is None else [float(np.mean(c != y)) for c in average]
+        for name, error in zip(names, errors, strict=True):
+            out[name].append(error)
+    heat = run.stats["kinetic_temperature"][0, num_draws // 2 : run.lengths[0]]
+    return out | {
+        "died": int(run.lengths[0]) < num_draws,
+        "kinetic": float(np.mean(heat)) if len(heat) else None,
+        "xi": _last(run.stats.get("xi"), int(run.lengths[0])),
+        "steps": steps,
+        "batch_size": batch_size,
+    }
+
+
+def _averages(
+    draws: PyTree[np.ndarray], ends: np.ndarray, length: int, burn_in: int, x: Float[Array, "n F"]
+) -> Any:
+    """At each end, the classes named by the mean, the averaged prediction and the last sample; `None` after death."""
+    total, count, begin = None, 0, 0
+    predicted, points = 0.0, 0
+    for i, end in enumerate(ends):
+        if end > length:
+            yield None
+            continue
+        if i == burn_in:
+            total, count, begin = None, 0, ends[i - 1] if i else 0
+            predicted, points = 0.0, 0
+        new = jax.tree.map(lambda leaf: leaf[0, begin:end].sum(axis=0, dtype=np.float64), draws)
+        total = new if total is None else jax.tree.map(np.add, total, new)
+        count, begin = count + end - begin, end
+        last = jax.tree.map(lambda leaf: leaf[0, end - 1], draws)
+        mean = jax.tree.map(lambda leaf: (leaf / count).astype(np.float32), total)
+        now = np.asarray(_probabilities(last, x))
+        predicted, points = predicted + now, points + 1
+        yield (np.asarray(_probabilities(mean, x)).argmax(1), predicted.argmax(1), now.argmax(1))
+
+
+@functools.cache
+def _compiled() -> Callable[..., Array]:
+    return jax.jit(lambda params, x: jax.nn.softmax(drbm_scores(params, x)))
+
+
+def _probabilities(params: PyTree, x: Float[Array, "n F"]) -> Float[Array, "n C"]:
+    return _compiled()(jax.tree.map(jnp.asarray, params), x)
+
+
+def _last(series: np.ndarray | None, length: int) -> float | None:
+    return None if series is None or not length else float(series[0, length - 1])

@@ -1,0 +1,130 @@
+"""MNIST's sevens and nines, projected to 100 dimensions, and their posterior by Hamiltonian Monte Carlo."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from arviz_stats.base import array_stats
+from jaxtyping import Array, Float, Key
+
+from isotherm.data import load
+from isotherm.models import logistic_regression
+
+DIMENSION = 100
+SHOWN = (1, 4)  # the paper's dimensions 2 and 5
+_STEP, _LEAPS, _WARM_UP = 0.25, 8, 100  # in the metric of the Hessian at the mode
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Rows for training and for testing."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+    @property
+    def rows(self) -> dict[str, np.ndarray]:
+        """As the posterior takes them."""
+        return {"x": self.x, "y": self.y}
+
+    def test_log_likelihood(self, w: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "..."]:
+        """Mean of log p(y|x, w) over the test rows."""
+        scores = np.asarray(w, np.float64) @ self.x_test.T.astype(np.float64)
+        return -np.logaddexp(0, -self.y_test * scores).mean(axis=-1)
+
+
+@functools.cache
+def problem(seed: int) -> Problem:
+    """Pixels in [0, 1] times an unscaled N(0, 1) matrix of 784 x 100, labels -1 and 1."""
+    digits = load("mnist-7v9")
+    projection = np.random.default_rng(seed).normal(size=(digits.x_train.shape[1], DIMENSION))
+    project = lambda x: (x @ projection).astype(np.float32)
+    return Problem(
+        project(digits.x_train),
+        digits.y_train.astype(np.float32),
+        project(digits.x_test),
+        digits.y_test.astype(np.float32),
+    )
+
+
+def mode(p: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """The mode, by Newton's method in float64, and the Hessian of U there."""
+    x, y, w = p.x.astype(np.float64), p.y.astype(np.float64), np.zeros(DIMENSION)
+    for _ in range(30):
+        q = 1 / (1 + np.exp(y * (x @ w)))
+        hessian = (x * (q * (1 - q))[:, None]).T @ x + np.eye(DIMENSION)
+        w = w + np.linalg.solve(hessian, x.T @ (y * q) - w)
+    return w, hessian
+
+
+def largest_noise(p: Problem, batch_size: int) -> float:
+    """The largest eigenvalue of the covariance of the gradient noise at the mode: s = h^2 times it."""
+    w, _ = mode(p)
+    q = 1 / (1 + np.exp(p.y * (p.x.astype(np.float64) @ w)))
+    rows = (p.y * q)[:, None] * p.x
+    return float(np.linalg.eigvalsh(len(rows) ** 2 / batch_size * np.cov(rows.T))[-1])
+
+
+def reference(runs: int, draws: int, seed: int) -> dict[str, Any]:
+    """Independent runs of Hamiltonian Monte Carlo with all rows in every step, and how well they agree."""
+    p = problem(seed)
+    x, accepted = _hamiltonian(p, runs, draws, jax.random.fold_in(jax.random.key(seed), 1))
+    flat = x.reshape(-1, DIMENSION)
+    mean, sd = flat.mean(axis=0), flat.std(axis=0, ddof=1)
+    means = x.mean(axis=1) / sd
+    return {
+        "mean": mean.tolist(),
+        "covariance": np.cov(flat.T).tolist(),
+        "cloud": np.round(flat[:: max(1, len(flat) // 400), list(SHOWN)], 5).tolist(),
+        "accepted": accepted,
+        "rhat": float(np.max(array_stats.rhat(x, chain_axis=0, draw_axis=1))),
+        "largest_difference": float(np.max(means.max(axis=0) - means.min(axis=0))),
+        "standard_error": float(np.sqrt(np.mean(means.var(axis=0, ddof=1) / runs))),
+        "test_log_likelihood": float(p.test_log_likelihood(mean)),
+        "runs": runs,
+        "draws": draws,
+    }
+
+
+def _hamiltonian(p: Problem, runs: int, draws: int, key: Key[Array, ""]) -> tuple[np.ndarray, float]:
+    """(run, draw, d), and the share of accepted moves; runs start two standard deviations apart."""
+    posterior = logistic_regression()
+    top, hessian = mode(p)
+    values, vectors = np.linalg.eigh(hessian)
+    root = jnp.asarray(vectors / np.sqrt(values), jnp.float32)
+    at, rows = jnp.asarray(top, jnp.float32), jax.tree.map(jnp.asarray, p.rows)
+    log_density = lambda u: posterior.log_density(at + root @ u, rows)
+    value_and_gradient = jax.value_and_grad(log_density)
+
+    def move(carry: tuple[Array, Array, Array], key: Key[Array, ""]) -> tuple[Any, Any]:
+        u, value, gradient = carry
+        keys = jax.random.split(key, 3)
+        h = _STEP * jax.random.uniform(keys[0], (), minval=0.7, maxval=1.3)
+        r = jax.random.normal(keys[1], u.shape)
+        energy = value - 0.5 * jnp.sum(r * r)
+        new, slope, new_value = u, gradient, value
+        for _ in range(_LEAPS):
+            r = r + h / 2 * slope
+            new = new + h * r
+            new_value, slope = value_and_gradient(new)
+            r = r + h / 2 * slope
+        accept = jnp.log(jax.random.uniform(keys[2])) < new_value - 0.5 * jnp.sum(r * r) - energy
+        carry = jax.tree.map(
+            lambda a, b: jnp.where(accept, a, b), (new, new_value, slope), (u, value, gradient)
+        )
+        return carry, (at + root @ carry[0], accept)
+
+    def run(key: Key[Array, ""]) -> tuple[Array, Array]:
+        start, rest = jax.random.split(key)
+        u = 2 * jax.random.normal(start, (DIMENSION,))
+        carry = (u, *value_and_gradient(u))
+        positions, accepted = jax.lax.scan(move, carry, jax.random.split(rest, _WARM_UP + draws))[1]
+        return positions[_WARM_UP:], accepted[_WARM_UP:]
+
+    positions, accepted = jax.jit(jax.vmap(run))(jax.random.split(key, runs))
+    return np.asarray(positions, np.float64), float(jnp.mean(accepted))

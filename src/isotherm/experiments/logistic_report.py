@@ -1,0 +1,201 @@
+"""The page and the printed tables of the logistic regression."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from isotherm import report
+from isotherm.experiments import verdicts
+from isotherm.experiments.logistic_figures import step_text
+from isotherm.experiments.logistic_table import NEAR, at, find
+
+Panels = tuple[Sequence[str], Sequence[float]]
+
+
+def show(results: dict[str, Any], console: Console) -> None:
+    """Print convergence, distances and the verdicts."""
+    from rich.table import Table
+
+    for title, header, lines in (
+        ("Test log-likelihood of the running mean", *_convergence(results)),
+        ("Distance of the samples from HMC, A = 10", *_distances(results)),
+    ):
+        table = Table(title=title, title_justify="left", box=None)
+        for i, name in enumerate(header):
+            table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+        console.print()
+    verdicts.show(results["claims"], console)
+
+
+def write_page(
+    results: dict[str, Any],
+    figures: dict[str, Path],
+    *,
+    paper: Panels,
+    beyond: Panels,
+    frictions: Sequence[float],
+) -> str:
+    """The report as one HTML document."""
+    s, settings, truth = results["s"], results["settings"], results["reference"]
+    lead = (
+        "Logistic regression on the sevens and nines of MNIST, 12,214 rows projected to 100 dimensions, gradients "
+        f"from {settings['batch_size']} of them. {verdicts.count(results['claims'])} Marginals from "
+        f"{settings['samples']:,} samples, curves from {settings['chains']} chains over {settings['passes']} passes."
+    )
+    if settings["samples"] < 1_000_000:
+        lead += (
+            " The paper has 1,000,000 samples and 200 passes: with fewer, more of every distance is chance."
+        )
+    wide = ", ".join(f"{s[f'{h:g}']:.2g} at {step_text(h)}" for h in beyond[1])
+    sections = [
+        report.Section("What the paper says, and what came out", [verdicts.table(results["claims"])]),
+        report.Section(
+            "Figure 2, top row: convergence",
+            [
+                report.figure(
+                    figures["figure2-convergence"],
+                    alt="Test log-likelihood against data passes by step and friction",
+                    caption="Test log-likelihood of the running posterior mean; lines are medians over chains, bands "
+                    "their range. The line at the top is the mean of HMC.",
+                ),
+                *_tables("", *_convergence(results, *paper, frictions)),
+            ],
+        ),
+        report.Section(
+            "Figure 2, bottom row: the distribution of the samples",
+            [
+                report.figure(
+                    figures["figure2-marginals"],
+                    alt="Ellipses of 95 % in dimensions 2 and 5 by step",
+                    caption="Ellipses of 95 %, means (crosses) and a thinned cloud of CCAdL's samples; HMC is black, "
+                    "its mean a circle.",
+                ),
+                report.paragraph(_DISTANCES),
+                *_tables("", *_distances(results, *paper)),
+            ],
+        ),
+        report.Section(
+            "Beyond the paper: larger steps",
+            [
+                report.paragraph(
+                    "The paper's largest step, three and ten times it, with the symmetric scheme and the covariances "
+                    f"that need no gradient per row. The stability number s is {wide}; Euler's schemes are to be "
+                    "trusted up to 0.25, the symmetric one up to 4. All chains start at w = 0, far from the mode, "
+                    "which is hard on a thermostat: heat from the way down stays in xi, and leaves slowly."
+                ),
+                report.figure(
+                    figures["beyond-convergence"],
+                    alt="Test log-likelihood against data passes at larger steps",
+                    caption="As above. A cross marks where a chain turned non-finite.",
+                ),
+                report.figure(
+                    figures["beyond-marginals"],
+                    alt="Ellipses of 95 % at larger steps",
+                    caption=f"As above, from {settings['beyond_samples']:,} samples at the larger steps.",
+                ),
+                *_tables("", *_convergence(results, *beyond, frictions)),
+                *_tables("", *_distances(results, *beyond)),
+            ],
+        ),
+        report.Section(
+            "The reference",
+            [
+                report.paragraph(
+                    f"{truth['runs']} runs of HMC, {truth['draws']:,} draws each, {truth['accepted']:.0%} accepted: "
+                    f"R-hat {truth['rhat']:.4f}, means of runs at most {truth['largest_difference']:.2f} posterior "
+                    f"standard deviations apart, test log-likelihood of the mean {truth['test_log_likelihood']:.4f}."
+                )
+            ],
+        ),
+        report.Section("What the paper leaves open", [report.bullets(results["inferred"])]),
+        report.Section("Settings", [report.definitions(settings)]),
+        report.Section("Versions", [report.definitions(results["versions"])]),
+    ]
+    return report.page("CCAdL, section 4.2: Bayesian logistic regression", lead, sections)
+
+
+_DISTANCES = (
+    "Distance of means and area of ellipses, in dimensions 2 and 5 and in all 100: the mean's distance in posterior "
+    "standard deviations, rms over dimensions (“by chance” from the autocorrelation time and the reference's own "
+    "error); the area of the ellipse over that of HMC, median and range over all 4,950 pairs of dimensions; the "
+    "error of the whole covariance, relative, in the reference's metric. T is the kinetic temperature, which should be 1."
+)
+
+
+def _tables(caption: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[report.Html]:
+    return [report.table(header, lines, caption=caption)]
+
+
+def _convergence(
+    results: dict[str, Any],
+    methods: Sequence[str] | None = None,
+    steps: Sequence[float] | None = None,
+    frictions: Sequence[float] | None = None,
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """After 50 passes and at the end; one row a method, step and friction."""
+    rows = results["convergence"]
+    if methods is not None and steps is not None and frictions is not None:
+        rows = [find(rows, m, h, A) for h in steps for A in frictions for m in methods]
+    last = rows[0]["passes"][-1]
+    ends = [50, last] if last > 50 else [last]
+    header = ("method", "h", "A", *(f"{e} passes" for e in ends), f"passes to {NEAR}", "T")
+    return header, [
+        (
+            r["method"] + (f" ({r['died']} died)" if r["died"] else ""),
+            f"{r['step_size']:g}",
+            f"{r['friction']:g}",
+            *(f"{at(r, e):.3f}" for e in ends),
+            "–" if r["passes_to_near"] is None else str(r["passes_to_near"]),
+            "–" if r["kinetic"] is None else f"{r['kinetic']:.2f}",
+        )
+        for r in rows
+    ]
+
+
+def _distances(
+    results: dict[str, Any], methods: Sequence[str] | None = None, steps: Sequence[float] | None = None
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    rows = results["marginals"]
+    if methods is not None and steps is not None:
+        rows = [find(rows, m, h, results["marginals"][0]["friction"]) for h in steps for m in methods]
+    header = (
+        "method",
+        "h",
+        "mean, 2 and 5",
+        "area, 2 and 5",
+        "mean, all",
+        "by chance",
+        "area, all",
+        "covariance",
+        "autocorr. time",
+        "burn-in",
+        "T",
+    )
+    lines: list[tuple[str, ...]] = []
+    for r in rows:
+        h = f"{r['step_size']:g}"
+        if r["died"]:
+            lines.append((f"{r['method']} (not finite)", h, *(("–",) * (len(header) - 2))))
+            continue
+        low, high = r["area_ratio_range"]
+        lines.append(
+            (
+                r["method"],
+                h,
+                f"{r['mean_distance']:.2f}",
+                f"{r['area_ratio']:.2f}",
+                f"{r['mean_rms']:.3f}",
+                f"{r['mean_rms_by_chance']:.3f}",
+                f"{r['area_ratio_median']:.2f} ({low:.2f} to {high:.2f})",
+                f"{r['covariance_error']:.3f}",
+                f"{r['autocorrelation_time']:.0f} (worst {r['autocorrelation_time_worst']:.0f})",
+                f"{r['burn_in']:,}" + ("" if r["stabilised"] else " (not stable)"),
+                f"{r['kinetic']:.2f}",
+            )
+        )
+    return header, lines

@@ -10,7 +10,7 @@ from rich.console import Console
 class Progress:
     """Counts work, `total` of it in all; `unit` names what else is counted beside it, such as data passes."""
 
-    def __init__(self, title: str, total: float, console: Console, *, unit: str = "") -> None:
+    def __init__(self, title: str, total: int | float, console: Console, *, unit: str = "") -> None:
         """Nothing is shown before the `with` block is entered."""
         self.title, self.total, self.console, self.unit = title, total, console, unit
         self.done, self.units, self.began = 0.0, 0.0, time.perf_counter()
@@ -38,7 +38,7 @@ class Progress:
         if self.bar is not None:
             self.bar.update(self.task, now=what)
 
-    def advance(self, work: float = 1, *, units: float = 0) -> None:
+    def advance(self, work: int | float = 1, *, units: int | float = 0) -> None:
         """So much more is done."""
         self.done += work
         self.units += units

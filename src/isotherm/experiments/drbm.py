@@ -37,8 +37,8 @@ INFERRED = (
     "Values of A are not in the text: 0.1, 1, 10 and 50.",
     "Batches have 1000 rows for connect-4 and acoustic, 500 for letter (the paper: 500 to 1000), "
     "drawn with replacement.",
-    "connect-4 is split by a seeded permutation into the paper's 54,046 and 13,511 rows; which rows the paper drew is "
-    "not published.",
+    "connect-4 is split by a seeded permutation into the paper's 54,046 and 13,511 rows; which rows it drew is not "
+    "published.",
     "The diagonal covariance of CCAdL comes from the difference of half-batches, whose expectation is the paper's "
     "estimate, at no cost. SGHMC has no noise estimate.",
     "The posterior mean is that of the parameters, as in the paper, over four samples a pass; it starts anew when "

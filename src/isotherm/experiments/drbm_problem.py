@@ -78,6 +78,6 @@ def majority(panel: Panel) -> float:
     return float(np.mean(data.y_test != top))
 
 
-def steps_of(panel: Panel, passes: float) -> int:
+def steps_of(panel: Panel, passes: int | float) -> int:
     """So many passes over the rows for training, in steps."""
     return math.ceil(passes * len(rows(panel.data).y_train) / panel.batch_size)

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -93,25 +93,27 @@ def chain(
 
 def _averages(
     draws: PyTree[np.ndarray], ends: np.ndarray, length: int, burn_in: int, x: Float[Array, "n F"]
-) -> Any:
+) -> Iterator[tuple[np.ndarray, ...] | None]:
     """At each end, the classes named by the mean, the averaged prediction and the last sample; `None` after death."""
-    total, count, begin = None, 0, 0
-    predicted, points = 0.0, 0
-    for i, end in enumerate(ends):
+    begin, since, total, predicted = 0, 0, None, 0.0
+    for i, end in enumerate(ends.tolist()):
         if end > length:
             yield None
             continue
         if i == burn_in:
-            total, count, begin = None, 0, ends[i - 1] if i else 0
-            predicted, points = 0.0, 0
-        new = jax.tree.map(lambda leaf: leaf[0, begin:end].sum(axis=0, dtype=np.float64), draws)
+            since, total, predicted = begin, None, 0.0
+        new = _between(draws, begin, end)
         total = new if total is None else jax.tree.map(np.add, total, new)
-        count, begin = count + end - begin, end
-        last = jax.tree.map(lambda leaf: leaf[0, end - 1], draws)
-        mean = jax.tree.map(lambda leaf: (leaf / count).astype(np.float32), total)
-        now = np.asarray(_probabilities(last, x))
-        predicted, points = predicted + now, points + 1
-        yield (np.asarray(_probabilities(mean, x)).argmax(1), predicted.argmax(1), now.argmax(1))
+        begin = end
+        now = np.asarray(_probabilities(_between(draws, end - 1, end), x))
+        mean = jax.tree.map(partial(np.multiply, 1 / (end - since)), total)
+        predicted = predicted + now
+        yield np.asarray(_probabilities(mean, x)).argmax(1), predicted.argmax(1), now.argmax(1)
+
+
+def _between(draws: PyTree[np.ndarray], begin: int, end: int) -> PyTree[np.ndarray]:
+    """The sum of the draws from `begin` to before `end`."""
+    return jax.tree.map(lambda leaf: leaf[0, begin:end].sum(axis=0, dtype=np.float64), draws)
 
 
 @functools.cache
@@ -120,7 +122,7 @@ def _compiled() -> Callable[..., Array]:
 
 
 def _probabilities(params: PyTree, x: Float[Array, "n F"]) -> Float[Array, "n C"]:
-    return _compiled()(jax.tree.map(jnp.asarray, params), x)
+    return _compiled()(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params), x)
 
 
 def _last(series: np.ndarray | None, length: int) -> float | None:

@@ -35,7 +35,7 @@ class Problem:
     def test_log_likelihood(self, w: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "..."]:
         """Mean of log p(y|x, w) over the test rows."""
         scores = np.asarray(w, np.float64) @ self.x_test.T.astype(np.float64)
-        return -np.logaddexp(0, -self.y_test * scores).mean(axis=-1)
+        return np.asarray(-np.logaddexp(0, -self.y_test * scores).mean(axis=-1))
 
 
 @functools.cache
@@ -123,7 +123,8 @@ def _hamiltonian(p: Problem, runs: int, draws: int, key: Key[Array, ""]) -> tupl
         start, rest = jax.random.split(key)
         u = 2 * jax.random.normal(start, (DIMENSION,))
         carry = (u, *value_and_gradient(u))
-        positions, accepted = jax.lax.scan(move, carry, jax.random.split(rest, _WARM_UP + draws))[1]
+        moves = lambda carry, i: move(carry, jax.random.fold_in(rest, i))
+        positions, accepted = jax.lax.scan(moves, carry, jnp.arange(_WARM_UP + draws))[1]
         return positions[_WARM_UP:], accepted[_WARM_UP:]
 
     positions, accepted = jax.jit(jax.vmap(run))(jax.random.split(key, runs))

@@ -123,7 +123,7 @@ _DISTANCES = (
     "Distance of means and area of ellipses, in dimensions 2 and 5 and in all 100: the mean's distance in posterior "
     "standard deviations, rms over dimensions (“by chance” from the autocorrelation time and the reference's own "
     "error); the area of the ellipse over that of HMC, median and range over all 4,950 pairs of dimensions; the "
-    "error of the whole covariance, relative, in the reference's metric. T is the kinetic temperature, which should be 1."
+    "error of the whole covariance, relative, in the reference's metric. T, the kinetic temperature, should be 1."
 )
 
 

@@ -29,8 +29,8 @@ class Part:
     name: str
     function: Callable[..., dict[str, Any]]
     arguments: dict[str, Any]
-    passes: float = 0.0
-    cost: float = 1.0
+    passes: int | float = 0
+    cost: int | float = 1
 
     @property
     def fingerprint(self) -> str:

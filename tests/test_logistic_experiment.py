@@ -1,0 +1,227 @@
+"""Section 4.2 of the paper: the reference, the measures, the verdicts, and the whole command on a small problem."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+
+from isotherm import cli
+from isotherm.experiments import logistic as experiment
+from isotherm.experiments import logistic_claims, logistic_problem, logistic_runs, logistic_table, parts
+from isotherm.experiments.logistic_problem import Problem
+from isotherm.experiments.logistic_runs import burn_in_of
+
+D = logistic_problem.DIMENSION
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """600 rows of a logistic model in place of MNIST, one process in place of many."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, D)).astype(np.float32)
+    y = np.where(rng.random(900) < 1 / (1 + np.exp(-x @ rng.normal(size=D) * 0.3)), 1, -1).astype(np.float32)
+    problem = Problem(x[:600], y[:600], x[600:], y[600:])
+    for module in (logistic_problem, logistic_runs, experiment):
+        monkeypatch.setattr(module, "problem", lambda seed: problem)
+    serial = lambda function, arguments: ((i, function(*own)) for i, own in enumerate(arguments))
+    monkeypatch.setattr(parts, "side_by_side", serial)
+    return problem
+
+
+def test_log_likelihood_of_the_test_rows(small):
+    w = np.random.default_rng(1).normal(size=(3, D))
+    p = 1 / (1 + np.exp(-small.y_test * (w @ small.x_test.T)))
+    np.testing.assert_allclose(small.test_log_likelihood(w), np.log(p).mean(axis=1), rtol=1e-6)
+
+
+def test_mode_has_no_slope_and_the_noise_is_that_of_all_rows(small):
+    w, hessian = logistic_problem.mode(small)
+    gradient = jax.grad(experiment_log_density)(jnp.asarray(w, jnp.float32), small)
+    assert np.max(np.abs(gradient)) < 1e-3
+    assert np.linalg.eigvalsh(hessian)[0] > 1  # the prior's precision
+    q = 1 / (1 + np.exp(small.y * (small.x @ w)))
+    g = small.x * (small.y * q)[:, None]
+    C = 600**2 / 50 * np.cov(g.T)
+    assert logistic_problem.largest_noise(small, 50) == pytest.approx(np.linalg.eigvalsh(C)[-1], rel=1e-6)
+
+
+def experiment_log_density(w, p):
+    return logistic_runs.logistic_regression().log_density(w, jax.tree.map(jnp.asarray, p.rows))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_reference_is_the_posterior(small):
+    """Ten runs agree, and U has the slope zero on average with the right virial: E[(w - m) dU/dw] = 1 for each."""
+    truth = logistic_problem.reference(runs=10, draws=500, seed=0)
+    x, accepted = logistic_problem._hamiltonian(small, 10, 500, jax.random.key(3))
+    assert truth["rhat"] < 1.02
+    assert 0.8 < accepted < 1
+    flat = x.reshape(-1, D)
+    sd = flat.std(axis=0)
+    # 5000 draws, of which leapfrog trajectories make nearly independent ones: 5 standard errors
+    assert np.max(np.abs(np.array(truth["mean"]) - flat.mean(axis=0)) / sd) < 5 * np.sqrt(2 / 2000)
+    force = jax.vmap(jax.grad(lambda w: -experiment_log_density(w, small)))(jnp.asarray(flat, jnp.float32))
+    virial = np.mean((flat - flat.mean(axis=0)) * np.asarray(force), axis=0)
+    assert np.max(np.abs(virial - 1)) < 5 * np.sqrt(2 / 2000)
+
+
+def test_burn_in_ends_at_twice_the_time_to_the_level():
+    rng = np.random.default_rng(0)
+    level = 0.1 * rng.normal(size=400)
+    series = np.where(np.arange(400) < 30, -5.0, level)
+    found = burn_in_of(series)
+    assert 61 <= found <= 75  # first above mean less one sd soon after 30
+    assert burn_in_of(np.linspace(-1, 0, 400) + 0.01 * level) is None  # still rising
+    assert burn_in_of(level) <= 11
+
+
+def row(**changes):
+    """What a chain returns for a distribution with the reference's moments."""
+    base = {
+        "died": False,
+        "mean": [0.0] * D,
+        "covariance": np.eye(D).tolist(),
+        "cloud": [[0.0, 0.0]],
+        "autocorrelation_time": [10.0] * D,
+        "burn_in": 100,
+        "stabilised": True,
+        "kinetic": 1.0,
+        "xi": None,
+        "test_log_likelihood": -0.1,
+        "samples": 1000,
+    }
+    return base | changes
+
+
+def reference():
+    return {
+        "mean": [0.0] * D,
+        "covariance": np.eye(D).tolist(),
+        "standard_error": 0.0,
+        "test_log_likelihood": -0.1,
+    }
+
+
+def test_distances_are_zero_and_areas_one_where_nothing_is_wrong():
+    r = logistic_table.distribution({"method": "M", "step_size": 1.0, "friction": 10.0}, row(), reference())
+    assert (r["mean_distance"], r["mean_rms"], r["covariance_error"]) == (0, 0, pytest.approx(0, abs=1e-12))
+    assert r["area_ratio"] == r["area_ratio_median"] == pytest.approx(1)
+    assert r["mean_rms_by_chance"] == pytest.approx(0.1)  # sqrt(10 / 1000)
+
+
+def test_distances_of_a_known_error():
+    """Variances four times too large: areas too, covariance off by 3 relative; means off by 2 in dimension 2."""
+    changed = row(covariance=(4 * np.eye(D)).tolist(), mean=[0.0, 2.0, *[0.0] * (D - 2)])
+    r = logistic_table.distribution({"method": "M", "step_size": 1.0, "friction": 10.0}, changed, reference())
+    assert r["area_ratio"] == r["area_ratio_median"] == pytest.approx(4)
+    assert r["covariance_error"] == pytest.approx(3)
+    assert r["mean_distance"] == pytest.approx(2)  # dimensions are counted from 1: 2 and 5
+    assert r["mean_rms"] == pytest.approx(2 / np.sqrt(D))
+
+
+def test_convergence_counts_from_when_it_stays():
+    values = [[-0.5, -0.105, -0.3, -0.104, -0.101]]
+    result = {"passes": [1, 2, 3, 4, 5], "log_likelihood": [values], "kinetic": [1.0], "died": [0]}
+    (r,) = logistic_table.converged(
+        {"method": "M", "step_size": 1.0, "frictions": [1.0]}, result, reference()
+    )
+    assert r["passes_to_near"] == 4
+    result["log_likelihood"] = [[[-0.5, -0.1, None, None, None]]]
+    (r,) = logistic_table.converged(
+        {"method": "M", "step_size": 1.0, "frictions": [1.0]}, result, reference()
+    )
+    assert r["passes_to_near"] is None
+    assert logistic_table.at(r, 5) == -np.inf
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(0.1, "reproduced"), (0.02, "partly"), (-0.02, "not")])
+def test_the_verdict_on_speed_follows_the_gap(gap, verdict):
+    curves = []
+    for h in experiment.STEPS:
+        for A in experiment.FRICTIONS:
+            for m in logistic_claims.METHODS:
+                value = -0.2 + gap * (m == "CCAdL")
+                near = (10 if gap > 0 else 90) if m == "CCAdL" else 50
+                curves.append(
+                    {
+                        "method": m,
+                        "step_size": h,
+                        "friction": A,
+                        "passes": [50, 200],
+                        "median": [value, value],
+                        "passes_to_near": near,
+                    }
+                )
+    c = logistic_claims._faster(curves, experiment.STEPS, experiment.FRICTIONS)
+    assert c["verdict"] == verdict
+    assert c["number"] == pytest.approx(gap)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_panels_share_a_compilation(monkeypatch):
+    """Another step and other frictions compile nothing."""
+    compiled = []
+
+    def listen(name, seconds, **_):
+        if name.endswith("backend_compile_duration"):
+            compiled.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    monkeypatch.setattr(logistic_runs, "BATCH_SIZE", 100)
+    common = {"method": "CCAdL", "chains": 2, "passes": 3, "seed": 0}
+    logistic_runs.convergence(step_size=1e-4, frictions=[1.0, 10.0], **common)
+    assert compiled
+    compiled.clear()
+    logistic_runs.convergence(step_size=1e-3, frictions=[2.0, 20.0], **common)
+    assert not compiled
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_the_whole_command(tmp_path, monkeypatch):
+    """Record, figures and page of a tiny run; a second run computes nothing."""
+    for module in (logistic_runs, experiment):
+        monkeypatch.setattr(module, "BATCH_SIZE", 60)
+    monkeypatch.setattr(experiment, "BEYOND", ("SGNHT", "CCAdL symmetric"))
+    settings = experiment.Settings(
+        chains=2,
+        passes=4,
+        samples=200,
+        corrected_samples=100,
+        beyond_samples=100,
+        thinning=5,
+        pilot=100,
+        runs=3,
+        draws=50,
+    )
+    console = Console(record=True, width=140)
+    common = {"quick": True, "seed": 0, "console": console, "settings": settings}
+    results = experiment.reproduce(tmp_path, **common)
+    assert json.loads((tmp_path / "results.json").read_text()) == results
+    assert len(results["claims"]) == 6
+    assert all(c["verdict"] in ("reproduced", "partly", "not") and c["evidence"] for c in results["claims"])
+    figures = sorted(p.name for p in (tmp_path / "figures").glob("*.png"))
+    assert figures == [
+        "beyond-convergence.png",
+        "beyond-marginals.png",
+        "figure2-convergence.png",
+        "figure2-marginals.png",
+    ]
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert "http" not in page.replace("http-equiv", "")
+    assert all(c["claim"].split("'")[0] in page for c in results["claims"])
+    experiment.show(results, console)
+    assert "Distance of the samples from HMC" in console.export_text()
+    monkeypatch.setattr(parts, "_run", None)  # would fail if anything were computed again
+    assert experiment.reproduce(tmp_path, **common) == results
+
+
+def test_hidden_units_belong_to_the_boltzmann_machine(capsys):
+    assert cli.main(["reproduce", "logistic", "--cross-validate"]) == 2
+    assert "--cross-validate is for drbm" in capsys.readouterr().err

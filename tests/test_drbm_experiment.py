@@ -50,7 +50,7 @@ def test_covertype_stands_in_for_acoustic(monkeypatch, error):
     monkeypatch.setattr(drbm_problem, "load", missing)
     chosen, note = drbm_problem.panels()
     assert [p.data for p in chosen] == ["connect-4", "letter", "covertype"]
-    assert str(error) in note
+    assert "covertype stands in" in note
     monkeypatch.setattr(drbm_problem, "load", lambda name: None)
     chosen, note = drbm_problem.panels()
     assert [p.data for p in chosen] == ["connect-4", "letter", "acoustic"]
@@ -116,7 +116,9 @@ def cells(errors):
     [
         ({"SGHMC": [0.9, 0.2], "SGNHT": [0.5, 0.2], "CCAdL": [0.2, 0.19]}, ["reproduced"] * 3),
         ({"SGHMC": [0.9, 0.2], "SGNHT": [0.2, 0.3], "CCAdL": [0.3, 0.1]}, ["not", "not", "not"]),
-        ({"SGHMC": [None, 0.2], "SGNHT": [0.205, 0.2], "CCAdL": [0.2, 0.2]}, ["not", "reproduced", "partly"]),
+        # A difference that one chain does not show; a method that never works is not robust.
+        ({"SGHMC": [None, 0.2], "SGNHT": [0.205, 0.2], "CCAdL": [0.2, 0.2]}, ["not", "reproduced", "not"]),
+        ({"SGHMC": [None, 0.2], "SGNHT": [0.3, 0.2], "CCAdL": [None, None]}, ["reproduced", "not", "not"]),
     ],
 )
 def test_verdicts(errors, verdicts):

@@ -26,10 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except KeyboardInterrupt:
-        print(
-            "isotherm: stopped; the same command goes on from the parts that are done, if any",
-            file=sys.stderr,
-        )
+        print("isotherm: stopped; nothing was written", file=sys.stderr)
         return 130
     except (ImportError, OSError) as error:
         print(f"isotherm: {error}", file=sys.stderr)
@@ -194,7 +191,13 @@ def reproduce(options: argparse.Namespace) -> int:
     more = {"cross_validate": True} if options.cross_validate else {}
     # Fail before the work rather than after it where the folder cannot be written.
     out.mkdir(parents=True, exist_ok=True)
-    results = experiment.reproduce(out, quick=options.quick, seed=options.seed, console=console, **more)
+    try:
+        results = experiment.reproduce(out, quick=options.quick, seed=options.seed, console=console, **more)
+    except KeyboardInterrupt:
+        if not (out / "parts").is_dir():
+            raise
+        print("isotherm: stopped; the same command goes on from the parts that are done", file=sys.stderr)
+        return 130
     experiment.show(results, console)
     _say_where(out)
     return 0

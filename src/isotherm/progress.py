@@ -50,10 +50,10 @@ class Progress:
     def milestone(self, what: str) -> None:
         """A line for those who see no bar."""
         if self.bar is None:
-            elapsed, share = time.perf_counter() - self.began, self.done / self.total
+            elapsed, share = time.perf_counter() - self.began, self.done / max(self.total, 1e-9)
             text = f"{self.title}: {what}, {share:.0%} after {elapsed:.0f} s"
             if self.unit:
-                text += f" and {self.units:,.0f} {self.unit}, about {elapsed / share - elapsed:.0f} s left"
+                text += f" and {self.units:,.0f} {self.unit}, about {elapsed / max(share, 1e-9) - elapsed:.0f} s left"
             self.console.print(text, highlight=False)
 
     def __exit__(

@@ -15,7 +15,7 @@ import jax
 _CONFIG = ("jax_enable_x64", "jax_platforms", "jax_default_matmul_precision")
 
 
-class LostWorkerError(RuntimeError):
+class LostWorkerError(OSError):
     """A process ended before its piece of work did."""
 
 

@@ -24,12 +24,13 @@ from isotherm.experiments.parts import Part, compute
 PAPER = ("SGHMC", "SGNHT", "CCAdL")
 BEYOND = ("SGNHT", "CCAdL", "CCAdL symmetric", "CCAdL symmetric, low rank", "CCAdL symmetric, matrix-free")
 FACTORS = (1, 3, 10)  # of the paper's largest step
-VARIANTS: dict[str, dict[str, Any]] = {
-    "inputs standardised": {"standardised": True},
-    "prior N(0, 0.3²)": {"prior_scale": 0.3},
-    "prior N(0, 3²)": {"prior_scale": 3.0},
-    "start at N(0, 0.01²)": {"init_scale": 0.01},
-    "batch twice as large": {"batch_size": 2},  # times the panel's
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "unchanged": ("nothing", {}),
+    "standardised": ("inputs standardised", {"standardised": True}),
+    "narrow-prior": ("prior N(0, 0.3²)", {"prior_scale": 0.3}),
+    "wide-prior": ("prior N(0, 3²)", {"prior_scale": 3.0}),
+    "small-start": ("start at N(0, 0.01²)", {"init_scale": 0.01}),
+    "large-batch": ("batch twice as large", {"batch_size": 2}),  # times the panel's
 }
 
 INFERRED = (
@@ -89,19 +90,19 @@ def reproduce(
     plots.require_matplotlib()
     settings = (QUICK if quick else FULL) if settings is None else settings
     chosen_panels, note = panels()
+    if note:
+        console.print(note, highlight=False)
     parts = plan(settings, chosen_panels, seed)
     folds = folds_of(settings, chosen_panels, seed) if cross_validate else []
     done = compute([*parts, *folds], out / "parts", title="drbm", console=console)
-    cells = [
-        {**part.arguments, "variant": part.name.split("~")[1] if "~" in part.name else "", **done[part.name]}
-        for part in parts
-    ]
+    cells = [{**part.arguments, "variant": part.name.partition("--")[2], **done[part.name]} for part in parts]
     tables = [_table2(panel) for panel in chosen_panels]
     results = {
         "experiment": "drbm",
         "claims": judge(cells, tables),
         "cells": cells,
         "table2": tables,
+        "variants": {name: label for name, (label, _) in VARIANTS.items()},
         "hidden_units": chosen([(f.arguments, done[f.name]) for f in folds]),
         "inferred": [*([note] if note else []), *INFERRED],
         "settings": {**dataclasses.asdict(settings), "quick": quick, "seed": seed},
@@ -133,11 +134,11 @@ def plan(settings: Settings, chosen_panels: list[Panel], seed: int) -> list[Part
                 "passes": passes,
                 "seed": seed,
             }
-            change = dict(VARIANTS.get(variant, {}))
+            change = dict(VARIANTS[variant][1]) if variant else {}
             if "batch_size" in change:
                 change["batch_size"] *= panel.batch_size
             name = f"{panel.data}-{method}-{step:g}-{friction:g}".replace(", ", "-").replace(" ", "-")
-            name += f"~{variant}" if variant else ""
+            name += f"--{variant}" if variant else ""
             parts[name] = Part(name, chain, own | change, float(passes), _cost(panel))
     return list(parts.values())
 

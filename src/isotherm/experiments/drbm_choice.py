@@ -23,7 +23,10 @@ _FRICTION = 10.0
 
 
 def error_of_fold(data: str, hidden: int, fold: int, folds: int, passes: int, seed: int) -> dict[str, Any]:
-    """Error of the averaged prediction on one fold of the training rows, after sampling with the others."""
+    """Error of the averaged prediction on one fold of the training rows, after sampling with the others.
+
+    It is 1 where the chain dies.
+    """
     panel, d = dataclasses.replace(PANELS[data], hidden=hidden), rows(data)
     of = np.random.default_rng(seed).permutation(len(d.y_train)) % folds
     train = {"x": d.x_train[of != fold], "y": d.y_train[of != fold]}
@@ -43,13 +46,16 @@ def error_of_fold(data: str, hidden: int, fold: int, folds: int, passes: int, se
             seed=seed,
             progress=False,
         )
+    if "interrupted" in run.status[0]:
+        raise KeyboardInterrupt
+    if run.lengths[0] < _DRAWS:
+        return {"error": 1.0}
     x = jnp.asarray(d.x_train[of == fold])
-    kept = range(_DRAWS // 2, int(run.lengths[0]))
+    kept = range(_DRAWS // 2, _DRAWS)
     scores = jax.jit(lambda w: jax.nn.softmax(drbm_scores(w, x)))
     at = lambda i: jax.tree.map(lambda leaf: jnp.asarray(leaf[0, i]), run.posterior)
     predicted = sum(np.asarray(scores(at(i))) for i in kept)
-    wrong = np.mean(np.argmax(predicted, axis=1) != d.y_train[of == fold]) if len(kept) else 1.0
-    return {"error": float(wrong)}
+    return {"error": float(np.mean(np.argmax(predicted, axis=1) != d.y_train[of == fold]))}
 
 
 def chosen(folds: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from isotherm.experiments.verdicts import claim, grade
 Cells = list[dict[str, Any]]
 
 METHODS = ("SGHMC", "SGNHT", "CCAdL")
+PAPER = ("connect-4", "letter", "acoustic")
 CLEAR = 0.01  # a difference of errors that one chain shows
 
 
@@ -46,72 +47,83 @@ def _of(kind: str) -> str:
 
 
 def _need_large_friction(cells: Cells, tables: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    holds, lines = 0, []
+    holds, lines = [], []
     for t in tables:
-        lost = {}
-        for m in METHODS[:2]:
-            e = errors(cells, t, m, kind)
-            lost[m] = e[0] - min(e)
-        holds += all(x > CLEAR for x in lost.values())
-        lines.append(f"{t['data']} {lost['SGHMC']:.3f} and {lost['SGNHT']:.3f}")
+        e = {m: errors(cells, t, m, kind) for m in METHODS[:2]}
+        holds.append(all(x[0] - min(x) > CLEAR and x[-1] == min(x) for x in e.values()))
+        lines.append(
+            f"{t['data']} "
+            + " and ".join(f"{x[0]:.3f} to {x[-1]:.3f} (best {min(x):.3f})" for x in e.values())
+        )
+    held, of = _in_the_paper(holds, tables)
     return claim(
         f"SGHMC and SGNHT only work well with a large value of A ({_of(kind)}).",
-        grade(full=holds == len(tables), part=holds > 0),
-        holds,
-        "Error at the smallest A less that at the best A, largest step, SGHMC and SGNHT: "
+        grade(full=held == of, part=held > 0),
+        held,
+        "Error from the smallest A to the largest, at the largest step, SGHMC and SGNHT: "
         + "; ".join(lines)
-        + f". Both lose by a small A in {holds} of {len(tables)} data sets.",
+        + f". The largest A is best, the smallest clearly worse, for both in {held} of {of} data sets.",
     )
 
 
 def _spread(cells: Cells, tables: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    best, lines = 0, []
+    holds, lines = [], []
     for t in tables:
-        spread = {m: float(np.ptp(errors(cells, t, m, kind))) for m in METHODS}
-        best += spread["CCAdL"] < min(spread["SGHMC"], spread["SGNHT"])
-        lines.append(f"{t['data']} " + ", ".join(f"{spread[m]:.3f}" for m in METHODS))
+        e = {m: errors(cells, t, m, kind) for m in METHODS}
+        others = [e[m] for m in METHODS[:2]]
+        holds.append(
+            np.ptp(e["CCAdL"]) < min(map(np.ptp, others)) and max(e["CCAdL"]) < min(map(max, others)) + CLEAR
+        )
+        lines.append(f"{t['data']} " + ", ".join(f"{np.ptp(e[m]):.3f} ({max(e[m]):.3f})" for m in METHODS))
+    held, of = _in_the_paper(holds, tables)
     return claim(
         f"CCAdL works reliably in a wide range of A at the largest step ({_of(kind)}).",
-        grade(full=best == len(tables), part=best > 0),
-        best,
-        "Range of the error over A for SGHMC, SGNHT, CCAdL: "
+        grade(full=held == of, part=held > 0),
+        held,
+        "Range of the error over A, and in brackets the largest, for SGHMC, SGNHT, CCAdL: "
         + "; ".join(lines)
-        + f". That of CCAdL is smallest in {best} of {len(tables)} data sets.",
+        + f". The range of CCAdL is smallest, and its largest error no worse than theirs, in {held} of {of} data "
+        "sets of the paper.",
     )
 
 
 def _small_friction(cells: Cells, tables: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    best, clear, lines, ahead = 0, 0, [], []
+    gains, lines = [], []
     for t in tables:
         e = {m: errors(cells, t, m, kind)[0] for m in METHODS}
-        gain = min(e["SGHMC"], e["SGNHT"]) - e["CCAdL"]
-        best, clear = best + (gain > 0), clear + (gain > CLEAR)
-        ahead.append(gain)
+        gains.append(min(e["SGHMC"], e["SGNHT"]) - e["CCAdL"])
         lines.append(f"{t['data']} " + ", ".join(f"{e[m]:.3f}" for m in METHODS))
+    held, of = _in_the_paper([gain > CLEAR for gain in gains], tables)
     return claim(
         f"At a small A and a large step CCAdL is much better than the other two ({_of(kind)}).",
-        grade(full=clear == len(tables), part=best > 0),
-        float(np.median(ahead)),
+        grade(full=held == of, part=held > 0),
+        float(np.median(gains)),
         f"Error at A = {frictions(cells)[0]:g} and the largest step for SGHMC, SGNHT, CCAdL: "
         + "; ".join(lines)
-        + f". CCAdL is better in {best} of {len(tables)} data sets, by more than {CLEAR} in {clear}.",
+        + f". CCAdL is better by more than {CLEAR} in {held} of {of} data sets of the paper.",
     )
 
 
 def _sghmc_relies(cells: Cells, tables: list[dict[str, Any]]) -> dict[str, Any]:
-    lines, worse, steps = [], 0, min(len({c["step_size"] for c in cells if c["method"] == "SGHMC"}), 3)
-    A = frictions(cells)
+    holds, lines, A = [], [], frictions(cells)
     for t in tables:
         own = [c["step_size"] for c in cells if c["method"] == "SGHMC" and c["data"] == t["data"]]
         good = final(cells, t["data"], "SGHMC", min(own), A[-1], "mean_error")
         bad = final(cells, t["data"], "SGHMC", max(own), A[0], "mean_error")
-        worse += bad > 1.5 * good
-        lines.append(f"{t['data']} {bad:.3f} against {good:.3f}")
+        holds.append(bad > 1.5 * good and min(own) < max(own))
+        lines.append(f"{t['data']} {bad:.3f} (h = {max(own):g}) against {good:.3f} (h = {min(own):g})")
+    held, of = _in_the_paper(holds, tables)
     return claim(
         "The performance of SGHMC relies heavily on a small h and a large A.",
-        grade(full=worse == len(tables) and steps > 1, part=worse > 0),
-        worse,
+        grade(full=held == of, part=held > 0),
+        held,
         "Error at the largest h and smallest A against that at the smallest h and largest A: "
         + "; ".join(lines)
-        + f". It is half as large again, or more, in {worse} of {len(tables)} data sets.",
+        + f". It is half as large again, or more, in {held} of {of} data sets of the paper.",
     )
+
+
+def _in_the_paper(holds: list[Any], tables: list[dict[str, Any]]) -> tuple[int, int]:
+    """In how many of the paper's data sets it holds, and of how many: a stand-in is not judged."""
+    own = [bool(h) for h, t in zip(holds, tables, strict=True) if t["data"] in PAPER]
+    return sum(own), len(own)

@@ -37,8 +37,11 @@ def panels() -> tuple[list[Panel], str]:
     """The rows of the figure that can be had, and a sentence on the one that cannot, if any."""
     try:
         load("acoustic")
-    except (OSError, ImportError) as error:
-        note = f"SensIT acoustic could not be loaded ({error}); covertype stands in for it, cut to the same size."
+    except (OSError, ImportError):
+        note = (
+            "SensIT acoustic is not here and could not be downloaded (`isotherm data` says where it belongs); "
+            "covertype stands in for it, cut to the same size, and counts for no verdict."
+        )
         return [PANELS[name] for name in ("connect-4", "letter", "covertype")], note
     return [PANELS[name] for name in ("connect-4", "letter", "acoustic")], ""
 

@@ -184,11 +184,11 @@ def _variants(results: dict[str, Any]) -> list[report.Html]:
         h = t["steps"][-1]
         for name in names:
             own = [_pair(cells, t["data"], m, h, A, name) for m in ("SGNHT", "CCAdL")]
-            lines.append((t["data"], name, *own))
+            lines.append((t["data"], results["variants"][name], *own))
     return [
         report.paragraph(
-            f"Scale of the inputs, prior, initialisation and batch size, at the largest step and A = {A:g}, where "
-            f"the methods part most, after {results['settings']['variant_passes']} passes: posterior mean / averaged "
+            f"Scale of the inputs, prior, initialisation and batch size, at the largest step and A = {A:g}, "
+            f"after {results['settings']['variant_passes']} passes: posterior mean / averaged "
             "prediction."
         ),
         report.table(("data set", "change", "SGNHT", "CCAdL"), lines),

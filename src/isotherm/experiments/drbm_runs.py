@@ -84,8 +84,10 @@ def chain(
     heat = run.stats["kinetic_temperature"][0, num_draws // 2 : run.lengths[0]]
     return out | {
         "died": int(run.lengths[0]) < num_draws,
-        "kinetic": float(np.mean(heat)) if len(heat) else None,
-        "xi": _last(run.stats.get("xi"), int(run.lengths[0])),
+        "kinetic": _number(np.mean(heat)) if len(heat) else None,
+        "xi": None
+        if "xi" not in run.stats or not run.lengths[0]
+        else _number(run.stats["xi"][0, run.lengths[0] - 1]),
         "steps": steps,
         "batch_size": batch_size,
     }
@@ -125,5 +127,5 @@ def _probabilities(params: PyTree, x: Float[Array, "n F"]) -> Float[Array, "n C"
     return _compiled()(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params), x)
 
 
-def _last(series: np.ndarray | None, length: int) -> float | None:
-    return None if series is None or not length else float(series[0, length - 1])
+def _number(x: Any) -> float | None:
+    return float(x) if np.isfinite(x) else None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RADIUS = np.sqrt(-2 * np.log(0.05))  # of the ellipse that holds 95 % of a normal distribution in the plane
-_REACH = 2.6  # of the plot, in half axes of the reference's ellipse
+_REACH = 2.1  # of the plot, in half axes of the reference's ellipse
 
 
 def step_text(h: float) -> str:
@@ -31,8 +31,9 @@ def draw_convergence(
     for line, A in zip(axes, frictions, strict=True):
         for ax, h in zip(line, steps, strict=True):
             ax.axhline(level, color=plots.EXACT.color, lw=1, label="posterior mean by HMC")
-            for method in methods:
-                _draw_curve(ax, find(results["convergence"], method, h, A))
+            notes = [_draw_curve(ax, find(results["convergence"], m, h, A), level) for m in methods]
+            text = "\n".join(filter(None, notes))
+            ax.text(0.98, 0.03, text, transform=ax.transAxes, fontsize=8.5, ha="right", va="bottom")
             ax.grid(color="#e3e5e8", lw=0.8)
             ax.spines[["top", "right"]].set_visible(False)
         line[0].set_ylabel(f"A = {A:g}\ntest log-likelihood per point")
@@ -42,22 +43,25 @@ def draw_convergence(
         ax.set_xlabel("passes over the data")
     last = results["convergence"][0]["passes"][-1]
     axes[0, 0].set_xlim(0, last)
-    axes[0, 0].set_ylim(level - 0.35, level + 0.02)
+    axes[0, 0].set_ylim(*_limits(level))
     _legend(figure, axes[0, 0])
     return figure
 
 
-def _draw_curve(ax: "Axes", row: dict[str, Any]) -> None:
+def _limits(level: float) -> tuple[float, float]:
+    return level - 0.3, level + 0.02
+
+
+def _draw_curve(ax: "Axes", row: dict[str, Any], level: float) -> str:
+    """Draws it; a note where there is little to see."""
     style = plots.METHODS[row["method"]]
     values = lambda name: np.array([np.nan if v is None else v for v in row[name]])
     x = np.array(row["passes"])
     ax.fill_between(x, values("low"), values("high"), color=style.color, alpha=0.2, lw=0)
     ax.plot(x, values("median"), color=style.color, ls=style.dashes, lw=1.8, label=row["method"])
     if row["died"]:
-        alive = np.isfinite(values("median"))
-        at = x[alive][-1] if alive.any() else x[0]
-        y = values("median")[alive][-1] if alive.any() else ax.get_ylim()[0]
-        ax.plot(at, y, "x", color=style.color, ms=9, mew=2.5, clip_on=False)
+        return f"{row['method']}: {row['died']} chains not finite"
+    return "" if np.nanmax(values("median")) > _limits(level)[0] else f"{row['method']}: below the plot"
 
 
 def draw_marginals(results: dict[str, Any], methods: Sequence[str], steps: Sequence[float]) -> "Figure":
@@ -91,10 +95,11 @@ def draw_marginals(results: dict[str, Any], methods: Sequence[str], steps: Seque
         if notes:
             ax.text(0.02, 0.02, "\n".join(notes), transform=ax.transAxes, fontsize=8.5, va="bottom")
         ax.spines[["top", "right"]].set_visible(False)
+        ax.locator_params(nbins=6)
     axes[0].set_ylabel("dimension 5")
     reach = _REACH * _RADIUS * np.sqrt(np.diag(covariance))
     axes[0].set_xlim(mean[0] - reach[0], mean[0] + reach[0])
-    axes[0].set_ylim(mean[1] - 1.25 * reach[1], mean[1] + reach[1])
+    axes[0].set_ylim(mean[1] - 1.2 * reach[1], mean[1] + reach[1])
     _legend(figure, axes[0])
     return figure
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from isotherm import report
@@ -12,15 +13,18 @@ from isotherm.experiments.logistic_figures import step_text
 from isotherm.experiments.logistic_table import NEAR, at, find
 
 Panels = tuple[Sequence[str], Sequence[float]]
+_NARROW = ("method", "h", "mean, all", "by chance", "area, all", "covariance", "T")  # columns for a terminal
 
 
 def show(results: dict[str, Any], console: Console) -> None:
     """Print convergence, distances and the verdicts."""
     from rich.table import Table
 
+    names, distances = _distances(results)
+    pick = lambda line: tuple(x for x, name in zip(line, names, strict=True) if name in _NARROW)
     for title, header, lines in (
         ("Test log-likelihood of the running mean", *_convergence(results)),
-        ("Distance of the samples from HMC, A = 10", *_distances(results)),
+        ("Distance of the samples from HMC, A = 10", pick(names), [pick(line) for line in distances]),
     ):
         table = Table(title=title, title_justify="left", box=None)
         for i, name in enumerate(header):
@@ -85,13 +89,14 @@ def write_page(
                 report.paragraph(
                     "The paper's largest step, three and ten times it, with the symmetric scheme and the covariances "
                     f"that need no gradient per row. The stability number s is {wide}; Euler's schemes are to be "
-                    "trusted up to 0.25, the symmetric one up to 4. All chains start at w = 0, far from the mode, "
-                    "which is hard on a thermostat: heat from the way down stays in xi, and leaves slowly."
+                    "trusted up to 0.25, the symmetric one up to 4 (matrix-free: 0.5). All chains start at "
+                    "w = 0, far from the mode, which is hard on a thermostat: heat from the way down stays in xi "
+                    "(last column; it should be near A), and leaves slowly."
                 ),
                 report.figure(
                     figures["beyond-convergence"],
                     alt="Test log-likelihood against data passes at larger steps",
-                    caption="As above. A cross marks where a chain turned non-finite.",
+                    caption="As above.",
                 ),
                 report.figure(
                     figures["beyond-marginals"],
@@ -123,7 +128,8 @@ _DISTANCES = (
     "Distance of means and area of ellipses, in dimensions 2 and 5 and in all 100: the mean's distance in posterior "
     "standard deviations, rms over dimensions (“by chance” from the autocorrelation time and the reference's own "
     "error); the area of the ellipse over that of HMC, median and range over all 4,950 pairs of dimensions; the "
-    "error of the whole covariance, relative, in the reference's metric. T, the kinetic temperature, should be 1."
+    "error of the whole covariance, relative, in the reference's metric, and what chance would make of it. T, the "
+    "kinetic temperature, should be 1."
 )
 
 
@@ -149,7 +155,7 @@ def _convergence(
             r["method"] + (f" ({r['died']} died)" if r["died"] else ""),
             f"{r['step_size']:g}",
             f"{r['friction']:g}",
-            *(f"{at(r, e):.3f}" for e in ends),
+            *(f"{at(r, e):.3f}" if np.isfinite(at(r, e)) else "–" for e in ends),
             "–" if r["passes_to_near"] is None else str(r["passes_to_near"]),
             "–" if r["kinetic"] is None else f"{r['kinetic']:.2f}",
         )
@@ -172,9 +178,12 @@ def _distances(
         "by chance",
         "area, all",
         "covariance",
+        "by chance",
+        "samples",
         "autocorr. time",
         "burn-in",
         "T",
+        "xi",
     )
     lines: list[tuple[str, ...]] = []
     for r in rows:
@@ -192,10 +201,13 @@ def _distances(
                 f"{r['mean_rms']:.3f}",
                 f"{r['mean_rms_by_chance']:.3f}",
                 f"{r['area_ratio_median']:.2f} ({low:.2f} to {high:.2f})",
-                f"{r['covariance_error']:.3f}",
+                f"{r['covariance_error']:.2f}",
+                f"{r['covariance_by_chance']:.2f}",
+                f"{r['samples']:,}",
                 f"{r['autocorrelation_time']:.0f} (worst {r['autocorrelation_time_worst']:.0f})",
                 f"{r['burn_in']:,}" + ("" if r["stabilised"] else " (not stable)"),
                 f"{r['kinetic']:.2f}",
+                "–" if r["xi"] is None else f"{r['xi']:.3g}",
             )
         )
     return header, lines

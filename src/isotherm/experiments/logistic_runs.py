@@ -53,7 +53,8 @@ def convergence(
         values[:, : means.shape[1]] = p.test_log_likelihood(means)
         values[np.arange(len(ends))[None, :] >= _alive(run, ends)[:, None]] = np.nan
         out["log_likelihood"].append([[_number(v) for v in line] for line in values])
-        out["kinetic"].append(_number(np.mean(run.stats["kinetic_temperature"][:, x.shape[1] // 2 :])))
+        heat = np.asarray(run.stats["kinetic_temperature"])[run.lengths == steps, x.shape[1] // 2 :]
+        out["kinetic"].append(_number(heat.mean()) if heat.size else None)
         out["died"].append(int(np.sum(run.lengths < steps)))
     return out
 
@@ -74,20 +75,21 @@ def marginal(
     """
     sampler = METHODS[method](step_size=step_size, friction=friction)
     own = partial(_sweep, seed, [sampler], chains=1, fold=chain + 1, thinning=thinning)
-    length, burn_in = pilot, None
-    for _ in range(_PILOTS):
+    burn_in, length = None, pilot
+    for length in [pilot * 2**i for i in range(_PILOTS)]:
         (first,) = own(num_draws=length // thinning)
         if first.lengths[0] < length // thinning:
             return {"died": True, "status": first.status[0]}
         burn_in = burn_in_of(problem(seed).test_log_likelihood(first.posterior[0]))
         if burn_in is not None:
             break
-        length *= 2
     burn_in_steps = length if burn_in is None else burn_in * thinning
     (run,) = own(num_draws=num_samples // thinning, burn_in=burn_in_steps)
     x = np.asarray(run.posterior[0], np.float64)
     if run.lengths[0] < len(x) or len(x) < num_samples // thinning:
         return {"died": True, "status": run.status[0]}
+    if not np.all(np.isfinite(run.moments.variance)):
+        return {"died": True, "status": "moments beyond the range of float32"}
     times = [thinning * autocorrelation_time(x[:, i]) for i in range(DIMENSION)]
     sd = np.sqrt(np.asarray(run.moments.variance)[0])
     cloud = x[:: max(1, len(x) // 400), list(SHOWN)]

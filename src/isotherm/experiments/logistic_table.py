@@ -55,6 +55,7 @@ def distribution(arguments: dict[str, Any], result: dict[str, Any], truth: dict[
     values, vectors = np.linalg.eigh(spread)
     whiten = vectors / np.sqrt(values)
     times = np.array(result["autocorrelation_time"])
+    draws = np.maximum(result["samples"] / times, 1)  # independent ones that the chain is worth
     areas = np.array([_area_ratio(covariance, spread, pair) for pair in combinations(range(len(mean)), 2)])
     two = list(SHOWN)
     short, wide = (mean - right)[two], spread[np.ix_(two, two)]
@@ -69,7 +70,7 @@ def distribution(arguments: dict[str, Any], result: dict[str, Any], truth: dict[
         "area_ratio": _area_ratio(covariance, spread, SHOWN),
         "mean_rms": float(np.sqrt(np.mean(off**2))),
         "mean_rms_by_chance": float(
-            np.sqrt(np.mean(np.minimum(times / result["samples"], 1)) + truth["standard_error"] ** 2)
+            np.sqrt(np.mean(np.diag(covariance) / sd**2 / draws) + truth["standard_error"] ** 2)
         ),
         "mean_worst": float(np.max(np.abs(off))),
         "area_ratio_median": float(np.median(areas)),
@@ -77,6 +78,8 @@ def distribution(arguments: dict[str, Any], result: dict[str, Any], truth: dict[
         "covariance_error": float(
             np.linalg.norm(whiten.T @ covariance @ whiten - np.eye(len(mean))) / np.sqrt(len(mean))
         ),
+        # Squares forget twice as fast as the positions.
+        "covariance_by_chance": float(np.sqrt((len(mean) + 1) / (2 * np.median(draws)))),
         "autocorrelation_time": float(np.median(times)),
         "autocorrelation_time_worst": float(times.max()),
         **{

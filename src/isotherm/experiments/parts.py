@@ -1,21 +1,31 @@
 """An experiment in parts: each is computed once, kept as a file, and found again after an interruption."""
 
 import dataclasses
+import functools
 import hashlib
-import inspect
 import json
 import os
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+import isotherm
 from isotherm.progress import Progress
 from isotherm.sampling.finish import versions
 from isotherm.workers import LostWorkerError, side_by_side
+
+_SHOWING = (
+    "cli.py",
+    "report.py",
+    "plots.py",
+    "progress.py",
+    "*_claims.py",
+    "*_figures.py",
+    "*_report.py",
+    "*_table.py",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,15 +44,19 @@ class Part:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that the result depends on: arguments, the code of the module, versions."""
-        module = sys.modules[self.function.__module__]
+        """Of all that the result depends on: function, arguments, the code of the package, versions."""
         what = {
             "function": f"{self.function.__module__}.{self.function.__qualname__}",
             "arguments": self.arguments,
-            "code": hashlib.sha256(inspect.getsource(module).encode()).hexdigest(),
+            "code": _code(),
             "versions": versions(),
         }
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def file(self) -> str:
+        """Where the result is kept; a part of the same name with other arguments has another."""
+        return f"{self.name}.{self.fingerprint[:8]}.json"
 
 
 def compute(
@@ -54,9 +68,8 @@ def compute(
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, missing = {}, []
-    prints = {part.name: part.fingerprint for part in parts}  # of the code as it is now
     for part in parts:
-        kept = _read(folder / f"{part.name}.json", prints[part.name])
+        kept = _read(folder / part.file, part.fingerprint)
         if kept is None:
             missing.append(part)
         else:
@@ -71,12 +84,22 @@ def compute(
         for i, result in side_by_side(_run, [(p.function, p.arguments) for p in missing]):
             part = missing[i]
             if isinstance(result, LostWorkerError):
-                raise LostWorkerError(f"{part.name}: {result} The same command goes on from here.")
-            _write(folder / f"{part.name}.json", prints[part.name], result)
+                raise LostWorkerError(f"{result} The same command goes on from the parts that are done.")
+            _write(folder / part.file, part.fingerprint, result)
             results[part.name] = result
             progress.advance(part.passes * part.cost, units=part.passes)
             progress.milestone(part.name)
     return {part.name: results[part.name] for part in parts}
+
+
+@functools.cache
+def _code() -> str:
+    """Of the package, less what only shows results: a new figure computes nothing again."""
+    root, digest = Path(isotherm.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if not any(path.match(pattern) for pattern in _SHOWING):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _run(function: Callable[..., dict[str, Any]], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +117,6 @@ def _read(path: Path, fingerprint: str) -> dict[str, Any] | None:
 
 def _write(path: Path, fingerprint: str, result: dict[str, Any]) -> None:
     text = json.dumps({"fingerprint": fingerprint, "result": result}, allow_nan=False)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(text)
     os.replace(temporary, path)

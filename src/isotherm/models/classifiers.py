@@ -21,7 +21,6 @@ Rows = dict[str, Array]
 Params = dict[str, Array]
 
 
-@functools.cache  # one object, one compilation
 def logistic_regression(prior_scale: float = 1.0) -> Posterior:
     r"""The posterior of a vector w of F weights; y is -1 or 1.
 
@@ -29,24 +28,17 @@ def logistic_regression(prior_scale: float = 1.0) -> Posterior:
 
     A column of ones in x is an intercept.
     """
-
-    def log_likelihood(w: Float[Array, " F"], rows: Rows) -> Float[Array, " n"]:
-        y = rows["y"].astype(w.dtype)
-        return _or_nan(jnp.abs(y) == 1, jax.nn.log_sigmoid(y * (rows["x"] @ w)))
-
-    return Posterior(log_likelihood, _prior(prior_scale), batched=True)
+    return _logistic(_checked(prior_scale))
 
 
-@functools.cache  # one object, one compilation
 def softmax_regression(prior_scale: float = 1.0) -> Posterior:
     r"""The posterior of `{"W": (C, F), "b": (C,)}`; y is 0, ..., C - 1.
 
     $$p(y|x) \propto e^{b_y + W_y\cdot x}$$
     """
-    return _classifier(softmax_scores, prior_scale)
+    return _classifier(softmax_scores, _checked(prior_scale))
 
 
-@functools.cache  # one object, one compilation
 def drbm(prior_scale: float = 1.0) -> Posterior:
     r"""The posterior of `{"W": (H, F), "U": (H, C), "c": (H,), "d": (C,)}`; y is 0, ..., C - 1.
 
@@ -55,7 +47,7 @@ def drbm(prior_scale: float = 1.0) -> Posterior:
 
     $$p(y|x) \propto e^{d_y}\prod_{j=1}^H\bigl(1 + e^{c_j + U_{jy} + W_j\cdot x}\bigr).$$
     """
-    return _classifier(drbm_scores, prior_scale)
+    return _classifier(drbm_scores, _checked(prior_scale))
 
 
 def softmax_scores(params: Params, x: Float[Array, "n F"]) -> Float[Array, "n C"]:
@@ -86,6 +78,17 @@ def drbm_init(
     }
 
 
+# Cached, for one object is one compilation.
+@functools.cache
+def _logistic(prior_scale: float) -> Posterior:
+    def log_likelihood(w: Float[Array, " F"], rows: Rows) -> Float[Array, " n"]:
+        y = rows["y"].astype(w.dtype)
+        return _or_nan(jnp.abs(y) == 1, jax.nn.log_sigmoid(y * (rows["x"] @ w)))
+
+    return Posterior(log_likelihood, _prior(prior_scale), batched=True)
+
+
+@functools.cache
 def _classifier(scores: Callable[[Params, Array], Array], prior_scale: float) -> Posterior:
     def log_likelihood(params: Params, rows: Rows) -> Float[Array, " n"]:
         log_p, y = jax.nn.log_softmax(scores(params, rows["x"])), rows["y"]
@@ -99,7 +102,11 @@ def _or_nan(valid: Bool[Array, " n"], values: Float[Array, " n"]) -> Float[Array
     return values * jnp.where(valid, 1, jnp.nan).astype(values.dtype)
 
 
-def _prior(scale: float) -> Callable[[PyTree], Float[Array, ""]]:
+def _checked(scale: float) -> float:
     if not (isinstance(scale, int | float) and 0 < scale < math.inf):
         raise must("prior_scale", "a positive finite number", scale)
+    return float(scale)
+
+
+def _prior(scale: float) -> Callable[[PyTree], Float[Array, ""]]:
     return lambda params: -tree.dot(params, params) / (2 * scale**2)

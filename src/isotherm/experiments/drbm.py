@@ -73,7 +73,7 @@ class Settings:
 
 FULL = Settings()
 QUICK = Settings(
-    passes=8, frictions=(0.1, 10.0), all_steps=False, beyond=False, variant_passes=0, cv_passes=2
+    passes=5, frictions=(0.1, 10.0), all_steps=False, beyond=False, variant_passes=0, cv_passes=2
 )
 
 

@@ -38,6 +38,9 @@ def draw_panels(
                     and cell["friction"] in frictions
                 ):
                     _draw(ax, cell, kind, list(frictions))
+            dead = [m for m in methods if _died(results["cells"], table["data"], m, h)]
+            text = "\n".join(f"{m}: not finite" for m in dead)
+            ax.text(0.98, 0.97, text, transform=ax.transAxes, fontsize=8.5, ha="right", va="top")
             ax.axvspan(0, 0.2 * results["settings"]["passes"], color="#f1f2f4", lw=0, zorder=0)
             ax.set_title(f"{table['data']}, h = {h / 1e-3:g} × 10⁻³", fontsize=11)
             ax.grid(color="#e3e5e8", lw=0.8)
@@ -46,7 +49,7 @@ def draw_panels(
         low = min(
             min(filter(None, c[kind]), default=1.0) for c in results["cells"] if c["data"] == table["data"]
         )
-        line[0].set_ylim(0.9 * low, min(1.0, max(1.02 * table["majority"], 2.5 * low)))
+        line[0].set_ylim(0.9 * low, min(1.05 * table["majority"], 4 * low))
     for ax in axes[-1]:
         ax.set_xlabel("passes over the data (grey: burn-in)")
     axes[0, 0].set_xlim(0, results["settings"]["passes"])
@@ -66,10 +69,15 @@ def _draw(ax: "Axes", cell: dict[str, Any], kind: str, frictions: list[float]) -
     y = np.array([np.nan if v is None else v for v in cell[kind]])
     dashes = _DASHES[frictions.index(cell["friction"])]
     ax.plot(_passes(cell), y, color=style.color, ls=dashes, lw=1.6)
-    if cell["died"]:
-        alive = np.flatnonzero(np.isfinite(y))
-        at, value = (_passes(cell)[alive[-1]], y[alive[-1]]) if len(alive) else (0.0, ax.get_ylim()[1])
-        ax.plot(at, value, "x", color=style.color, ms=9, mew=2.5)
+
+
+def _died(cells: list[dict[str, Any]], data: str, method: str, h: float) -> bool:
+    """Whether a chain of this panel did, at any friction."""
+    return any(
+        c["died"]
+        for c in cells
+        if (c["data"], c["method"], c["step_size"], c["variant"]) == (data, method, h, "")
+    )
 
 
 def _passes(cell: dict[str, Any]) -> np.ndarray:

@@ -57,8 +57,7 @@ def write_page(
                     figures["figure3-mean"],
                     alt="Test error of the posterior mean against data passes",
                     caption="Test error of the posterior mean of the parameters, as in the paper. Colour is the "
-                    "method, dashes the friction A. A cross marks where a chain turned non-finite; curves above the "
-                    "plot have learnt nothing.",
+                    "method, dashes the friction A. Curves above the plot have learnt nothing.",
                 ),
                 report.figure(
                     figures["figure3-predictive"],
@@ -169,7 +168,7 @@ def _beyond(
         report.figure(
             figures["beyond"],
             alt="Test error at larger steps",
-            caption="Test error of the averaged prediction at larger steps. Crosses: chains that turned non-finite.",
+            caption="Test error of the averaged prediction at larger steps.",
         ),
         report.table(header, lines),
     ]

@@ -53,6 +53,7 @@ class Settings:
       "SGHMC, corrected" (an eigendecomposition in every step) and beyond the paper.
     - `thinning`, `pilot`: steps between kept samples, steps of the first pilot run.
     - `runs`, `draws`: of the reference.
+    - `paper`, `steps`, `beyond`, `larger`: methods and steps of the paper's panels and of those beyond them.
     """
 
     chains: int = 5
@@ -64,6 +65,10 @@ class Settings:
     pilot: int = 20_000
     runs: int = 10
     draws: int = 2_000
+    paper: tuple[str, ...] = PAPER
+    steps: tuple[float, ...] = STEPS
+    beyond: tuple[str, ...] = BEYOND
+    larger: tuple[float, ...] = LARGER
 
 
 FULL = Settings()
@@ -76,6 +81,10 @@ QUICK = Settings(
     thinning=10,
     pilot=2_000,
     draws=300,
+    paper=("SGHMC", "SGNHT", "CCAdL"),
+    steps=(STEPS[0], STEPS[-1]),
+    beyond=("SGNHT", "CCAdL", "CCAdL symmetric"),
+    larger=(LARGER[0], LARGER[-1]),
 )
 
 
@@ -98,11 +107,11 @@ def reproduce(
     noise = largest_noise(problem(seed), BATCH_SIZE)
     results = {
         "experiment": "logistic",
-        "claims": judge(curves, marginals, truth, STEPS, FRICTIONS),
+        "claims": judge(curves, marginals, truth, settings.steps, FRICTIONS),
         "convergence": curves,
         "marginals": marginals,
         "reference": {k: v for k, v in truth.items() if k not in ("mean", "covariance")} | _shown(truth),
-        "s": {f"{h:g}": h * h * noise for h in sorted({*STEPS, *LARGER})},
+        "s": {f"{h:g}": h * h * noise for h in sorted({*settings.steps, *settings.larger})},
         "inferred": list(INFERRED),
         "settings": {**dataclasses.asdict(settings), "quick": quick, "seed": seed, "batch_size": BATCH_SIZE},
         "versions": versions(),
@@ -118,13 +127,15 @@ def plan(settings: Settings, seed: int) -> list[Part]:
     parts = {
         "reference": Part("reference", reference, {"runs": s.runs, "draws": s.draws, "seed": seed}, runs_cost)
     }
-    for method, step in [(m, h) for m in PAPER for h in STEPS] + [(m, h) for m in BEYOND for h in LARGER]:
+    for method, step in [(m, h) for m in s.paper for h in s.steps] + [
+        (m, h) for m in s.beyond for h in s.larger
+    ]:
         name = f"{method} {step:g}".replace(",", "").replace(" ", "-")
         cost = float(COSTS.get(method, 2))
         own: dict[str, Any] = {"method": method, "step_size": step, "seed": seed}
         curve = own | {"frictions": list(FRICTIONS), "chains": s.chains, "passes": s.passes}
         passes = float(len(FRICTIONS) * s.chains * s.passes)
-        samples = s.samples if step <= STEPS[-1] and method in PAPER else s.beyond_samples
+        samples = s.samples if step in s.steps and method in s.paper else s.beyond_samples
         samples = s.corrected_samples if method == "SGHMC, corrected" else samples
         shape = {
             "friction": FRICTION,
@@ -143,14 +154,21 @@ def write(out: Path, results: dict[str, Any]) -> None:
     """The record, then the figures and the page, which are functions of the record alone."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
+    s = results["settings"]
     drawn = {
-        "figure2-convergence": draw_convergence(results, PAPER, STEPS, FRICTIONS),
-        "figure2-marginals": draw_marginals(results, PAPER, STEPS),
-        "beyond-convergence": draw_convergence(results, BEYOND, LARGER, FRICTIONS),
-        "beyond-marginals": draw_marginals(results, BEYOND, LARGER),
+        "figure2-convergence": draw_convergence(results, s["paper"], s["steps"], FRICTIONS),
+        "figure2-marginals": draw_marginals(results, s["paper"], s["steps"]),
+        "beyond-convergence": draw_convergence(results, s["beyond"], s["larger"], FRICTIONS),
+        "beyond-marginals": draw_marginals(results, s["beyond"], s["larger"]),
     }
     figures = {name: plots.save(figure, out / "figures" / f"{name}.png") for name, figure in drawn.items()}
-    page = write_page(results, figures, paper=(PAPER, STEPS), beyond=(BEYOND, LARGER), frictions=FRICTIONS)
+    page = write_page(
+        results,
+        figures,
+        paper=(s["paper"], s["steps"]),
+        beyond=(s["beyond"], s["larger"]),
+        frictions=FRICTIONS,
+    )
     (out / "report.html").write_text(page, encoding="utf-8")
 
 

@@ -82,6 +82,7 @@ def test_averages_along_a_chain(small):
     assert out[3] is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_a_chain_learns_and_one_that_dies_says_so():
     good = drbm_runs.chain("letter", "CCAdL", 5e-3, 10.0, 30, 0)

@@ -256,7 +256,10 @@ def test_the_whole_command(tmp_path, monkeypatch):
         pilot=100,
         runs=3,
         draws=50,
+        paper=("SGHMC", "SGNHT", "CCAdL"),
+        steps=experiment.STEPS[1:],
         beyond=("SGNHT", "CCAdL symmetric"),
+        larger=experiment.LARGER[:2],
     )
     console = Console(record=True, width=140)
     common = {"quick": True, "seed": 0, "console": console, "settings": settings}

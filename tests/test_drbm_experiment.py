@@ -14,6 +14,7 @@ from isotherm.experiments import drbm_choice, drbm_claims, drbm_problem, drbm_ru
 from isotherm.experiments.drbm_problem import PANELS, Panel
 from isotherm.models.classifiers import drbm_init, drbm_scores
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 SMALL = Panel("letter", 4, (1e-3, 2e-3, 5e-3), 50, 0)
 
 

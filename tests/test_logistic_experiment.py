@@ -14,6 +14,7 @@ from isotherm.experiments import logistic_claims, logistic_problem, logistic_run
 from isotherm.experiments.logistic_problem import Problem
 from isotherm.experiments.logistic_runs import burn_in_of
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 D = logistic_problem.DIMENSION
 
 
@@ -57,7 +58,7 @@ def experiment_log_density(w, p):
 def test_reference_is_the_posterior(small):
     """Ten runs agree, and U has the slope zero on average with the right virial: E[(w - m) dU/dw] = 1 for each."""
     truth = logistic_problem.reference(runs=10, draws=500, seed=0)
-    x, accepted = logistic_problem._hamiltonian(small, 10, 500, jax.random.key(3))
+    x, accepted = logistic_problem.hamiltonian(small, 10, 500, jax.random.key(3))
     assert truth["rhat"] < 1.02
     assert 0.8 < accepted < 1
     flat = x.reshape(-1, D)
@@ -222,7 +223,7 @@ def test_the_verdict_on_mixing(burn_in, time, verdict):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
-def test_panels_share_a_compilation(monkeypatch):
+def test_panels_share_a_compilation(monkeypatch, request):
     """Another step and other frictions compile nothing."""
     compiled = []
 
@@ -231,6 +232,7 @@ def test_panels_share_a_compilation(monkeypatch):
             compiled.append(seconds)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
+    request.addfinalizer(lambda: jax.monitoring.unregister_event_duration_listener(listen))
     monkeypatch.setattr(logistic_runs, "BATCH_SIZE", 100)
     common = {"method": "CCAdL", "chains": 2, "passes": 3, "seed": 0}
     logistic_runs.convergence(step_size=1e-4, frictions=[1.0, 10.0], **common)

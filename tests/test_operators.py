@@ -106,14 +106,7 @@ def test_root_of_the_remainder(make):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        dense,
-        diagonal,
-        pytest.param(
-            lambda: low_rank(3, 0.25),
-            marks=pytest.mark.xfail(strict=True, reason="a direction is counted in the rest and along b_j"),
-        ),
-    ],
+    [dense, diagonal, lambda: low_rank(3, 0.25)],
     ids=["dense", "diagonal", "low rank"],
 )
 def test_nothing_is_left_where_everything_is_clipped(make):

@@ -57,7 +57,7 @@ class LowRankOperator(Operator):
         scaled = c * self.values / jnp.maximum(1 - c * self.inside, 1e-6)
         clipped = sum(
             (jnp.sum(y < 0, dtype=jnp.int32) for y in jax.tree.leaves(left)),
-            start=jnp.sum(scaled > 1, dtype=jnp.int32),
+            start=jnp.sum((scaled > 1) & (c * self.inside < 1), dtype=jnp.int32),
         )
         along = self._along(jnp.sqrt(jnp.maximum(1 - scaled, 0)) - 1, x)
         root = lambda y, v, a: (jnp.sqrt(jnp.maximum(y, 0)) * (v + a)).astype(v.dtype)

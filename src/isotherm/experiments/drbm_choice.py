@@ -1,7 +1,6 @@
 """How many hidden units: the paper's choice by cross-validation, repeated."""
 
 import dataclasses
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.covariance import Diagonal
-from isotherm.errors import IsothermWarning
 from isotherm.experiments.drbm_problem import PANELS, rows, starts
-from isotherm.models import drbm
+from isotherm.experiments.drbm_runs import sampled
 from isotherm.models.classifiers import drbm_scores
 from isotherm.samplers import CCAdL
-from isotherm.sampling import sample
 
 HIDDEN = (10, 20, 50, 100)
 _DRAWS = 20
@@ -31,23 +28,15 @@ def error_of_fold(data: str, hidden: int, fold: int, folds: int, passes: int, se
     of = np.random.default_rng(seed).permutation(len(d.y_train)) % folds
     train = {"x": d.x_train[of != fold], "y": d.y_train[of != fold]}
     thinning = max(1, passes * len(train["y"]) // panel.batch_size // _DRAWS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IsothermWarning)
-        run = sample(
-            drbm(),
-            train,
-            starts(panel, 1, seed),
-            sampler=CCAdL(panel.steps[-1], _FRICTION, covariance=Diagonal()),
-            batch_size=panel.batch_size,
-            num_draws=_DRAWS,
-            thinning=thinning,
-            num_chains=1,
-            init_per_chain=True,
-            seed=seed,
-            progress=False,
-        )
-    if "interrupted" in run.status[0]:
-        raise KeyboardInterrupt
+    run = sampled(
+        train,
+        starts(panel, 1, seed),
+        CCAdL(panel.steps[-1], _FRICTION, covariance=Diagonal()),
+        batch_size=panel.batch_size,
+        num_draws=_DRAWS,
+        thinning=thinning,
+        seed=seed,
+    )
     if run.lengths[0] < _DRAWS:
         return {"error": 1.0}
     x = jnp.asarray(d.x_train[of == fold])

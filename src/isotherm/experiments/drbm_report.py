@@ -15,18 +15,8 @@ Lines = list[tuple[str, ...]]
 
 def show(results: dict[str, Any], console: Console) -> None:
     """Print the errors at the largest steps and the verdicts."""
-    from rich.table import Table
-
-    table = Table(
-        title="Test error at the end: posterior mean / averaged prediction", title_justify="left", box=None
-    )
-    header, lines = _errors(results, ("SGHMC", "SGNHT", "CCAdL"))
-    for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
-    for line in lines:
-        table.add_row(*line)
-    console.print(table)
-    console.print()
+    title = "Test error at the end: posterior mean / averaged prediction"
+    verdicts.print_table(title, *_errors(results, ("SGHMC", "SGNHT", "CCAdL")), console)
     verdicts.show(results["claims"], console)
 
 

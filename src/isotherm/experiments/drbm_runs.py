@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from isotherm.covariance import Diagonal, DiagonalLowRank, MatrixFree
+from isotherm.draws import Draws
 from isotherm.errors import IsothermWarning
 from isotherm.experiments.drbm_problem import PANELS, rows, starts, steps_of
 from isotherm.models import drbm
@@ -53,24 +54,16 @@ def chain(
     steps = steps_of(panel, passes) * panel.batch_size // batch_size
     thinning = max(1, steps // (passes * _PER_PASS))
     num_draws = steps // thinning
-    with warnings.catch_warnings():
-        # Steps that are too long are what the experiment shows.
-        warnings.simplefilter("ignore", IsothermWarning)
-        run = sample(
-            drbm(prior_scale),
-            d.train,
-            starts(panel, 1, seed, init_scale),
-            sampler=METHODS[method](step_size=step_size, friction=friction),
-            batch_size=batch_size,
-            num_draws=num_draws,
-            thinning=thinning,
-            num_chains=1,
-            init_per_chain=True,
-            seed=seed,
-            progress=False,
-        )
-    if "interrupted" in run.status[0]:
-        raise KeyboardInterrupt
+    run = sampled(
+        d.train,
+        starts(panel, 1, seed, init_scale),
+        METHODS[method](step_size=step_size, friction=friction),
+        batch_size=batch_size,
+        num_draws=num_draws,
+        thinning=thinning,
+        seed=seed,
+        prior_scale=prior_scale,
+    )
     points = min(_POINTS, passes)
     ends = np.round(np.linspace(0, num_draws, points + 1)[1:]).astype(int)
     x, y = jnp.asarray(d.x_test), d.y_test
@@ -91,6 +84,39 @@ def chain(
         "steps": steps,
         "batch_size": batch_size,
     }
+
+
+def sampled(
+    train: dict[str, np.ndarray],
+    init: PyTree[Array],
+    sampler: Sampler,
+    *,
+    batch_size: int,
+    num_draws: int,
+    thinning: int,
+    seed: int,
+    prior_scale: float = 1.0,
+) -> Draws:
+    """One chain; an interruption is passed on, since part of a chain is no result."""
+    with warnings.catch_warnings():
+        # Steps that are too long are what the experiment shows.
+        warnings.simplefilter("ignore", IsothermWarning)
+        run = sample(
+            drbm(prior_scale),
+            train,
+            init,
+            sampler=sampler,
+            batch_size=batch_size,
+            num_draws=num_draws,
+            thinning=thinning,
+            num_chains=1,
+            init_per_chain=True,
+            seed=seed,
+            progress=False,
+        )
+    if "interrupted" in run.status[0]:
+        raise KeyboardInterrupt
+    return run
 
 
 def _averages(

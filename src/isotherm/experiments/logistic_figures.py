@@ -60,7 +60,9 @@ def _draw_curve(ax: "Axes", row: dict[str, Any], level: float) -> str:
     ax.fill_between(x, values("low"), values("high"), color=style.color, alpha=0.2, lw=0)
     ax.plot(x, values("median"), color=style.color, ls=style.dashes, lw=1.8, label=row["method"])
     if row["died"]:
-        return f"{row['method']}: {row['died']} chains not finite"
+        alive = x[np.isfinite(values("median"))]
+        after = f" after pass {alive[-1]:g}" if alive.size else ""
+        return f"{row['method']}: {row['died']} chains not finite{after}"
     return "" if np.nanmax(values("median")) > _limits(level)[0] else f"{row['method']}: below the plot"
 
 

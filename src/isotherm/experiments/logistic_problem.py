@@ -73,7 +73,7 @@ def largest_noise(p: Problem, batch_size: int) -> float:
 def reference(runs: int, draws: int, seed: int) -> dict[str, Any]:
     """Independent runs of Hamiltonian Monte Carlo with all rows in every step, and how well they agree."""
     p = problem(seed)
-    x, accepted = _hamiltonian(p, runs, draws, jax.random.fold_in(jax.random.key(seed), 1))
+    x, accepted = hamiltonian(p, runs, draws, jax.random.fold_in(jax.random.key(seed), 1))
     flat = x.reshape(-1, DIMENSION)
     mean, sd = flat.mean(axis=0), flat.std(axis=0, ddof=1)
     means = x.mean(axis=1) / sd
@@ -91,7 +91,7 @@ def reference(runs: int, draws: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _hamiltonian(p: Problem, runs: int, draws: int, key: Key[Array, ""]) -> tuple[np.ndarray, float]:
+def hamiltonian(p: Problem, runs: int, draws: int, key: Key[Array, ""]) -> tuple[np.ndarray, float]:
     """(run, draw, d), and the share of accepted moves; runs start two standard deviations apart."""
     posterior = logistic_regression()
     top, hessian = mode(p)

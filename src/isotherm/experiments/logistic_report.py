@@ -18,21 +18,11 @@ _NARROW = ("method", "h", "mean, all", "by chance", "area, all", "covariance", "
 
 def show(results: dict[str, Any], console: Console) -> None:
     """Print convergence, distances and the verdicts."""
-    from rich.table import Table
-
     names, distances = _distances(results)
     pick = lambda line: tuple(x for x, name in zip(line, names, strict=True) if name in _NARROW)
-    for title, header, lines in (
-        ("Test log-likelihood of the running mean", *_convergence(results)),
-        ("Distance of the samples from HMC, A = 10", pick(names), [pick(line) for line in distances]),
-    ):
-        table = Table(title=title, title_justify="left", box=None)
-        for i, name in enumerate(header):
-            table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
-        console.print()
+    verdicts.print_table("Test log-likelihood of the running mean", *_convergence(results), console)
+    title, short = "Distance of the samples from HMC, A = 10", [pick(line) for line in distances]
+    verdicts.print_table(title, pick(names), short, console)
     verdicts.show(results["claims"], console)
 
 

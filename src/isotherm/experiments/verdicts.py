@@ -39,6 +39,19 @@ def table(claims: Sequence[Mapping[str, Any]]) -> report.Html:
     return report.table(("Claim", "Verdict", "Evidence"), rows)
 
 
+def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]], console: Console) -> None:
+    """Figures for the terminal, the first column to the left."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None)
+    for i, name in enumerate(header):
+        table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    console.print()
+
+
 def show(claims: Sequence[Mapping[str, Any]], console: Console) -> None:
     """For the terminal."""
     from rich.table import Table

@@ -173,6 +173,7 @@ def test_an_error_of_the_model_comes_with_the_shapes_it_met():
     )
 
 
+@pytest.mark.slow
 def test_start_per_chain_is_told_from_shapes():
     model = posterior(lambda t, d: -0.5 * jnp.dot(d - t, d - t))
     draws = call(model=(model, DATA, jnp.zeros((3, 2))), num_draws=2)

@@ -216,6 +216,7 @@ def test_memory_of_compiled_steps():
     assert [len(line) for line in part.lines] == [7, 7]
 
 
+@pytest.mark.slow
 def test_peers_from_end_to_end_and_json(tmp_path, capsys):
     only = "peers: BlackJAX SGNHT, scan, 1"
     assert main(["bench", "--tiny", "--only", only, "--out", str(tmp_path), "--json"]) == 0
@@ -242,6 +243,7 @@ def test_a_row_that_does_not_exist(capsys):
     assert "no row has 'no such row'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_network_of_other_widths(tmp_path, capsys):
     command = ["bench", "--tiny", "--only", "network: SGNHT, euler", "--out", str(tmp_path), "--json"]
     assert main([*command, "--layers", "5-4-3"]) == 0

@@ -108,6 +108,7 @@ def test_order_of_the_recursions(name):
     assert order == pytest.approx(2 if name == "SGHMC with C" else 1, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_modified_sgld_beats_sgld():
     """Its bias is smaller at every step size, by more than 5 standard errors of the difference over chains.
 

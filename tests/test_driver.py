@@ -217,6 +217,7 @@ print("returned")
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_returns_what_was_drawn():
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],

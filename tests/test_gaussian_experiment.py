@@ -125,6 +125,7 @@ def test_a_dead_chain_counts_as_an_infinite_error():
     assert row["rmse"] is None
 
 
+@pytest.mark.slow
 def test_dead_chains_are_found(monkeypatch):
     """At h = 0.3 every chain steps out of gamma > 0 at once; that is a failure, not a number."""
     steep = [Column(0.3, 1.0), *COLUMNS[1:]]

@@ -41,6 +41,7 @@ def problem(*, temperature=1.0, batch_size=2, num_data=6):
     return peers.Problem(posterior, rows - rows.mean(axis=0), starts, num_data, batch_size, 3)
 
 
+@pytest.mark.slow
 def test_sghmc_returns_positions_alone():
     record = peers.blackjax_sghmc(problem(), **TINY, seed=0, noise_estimate=True)
     assert record.position.shape == (2, 3, 3)
@@ -49,6 +50,7 @@ def test_sghmc_returns_positions_alone():
     assert record.finite
 
 
+@pytest.mark.slow
 def test_sgnht_returns_its_state_and_the_same_seed_repeats():
     first, again = (peers.blackjax_sgnht(problem(), **TINY, seed=0) for _ in range(2))
     assert first.position.shape == first.momentum.shape == (2, 3, 3)

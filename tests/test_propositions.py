@@ -69,6 +69,7 @@ def check_proposition_1(mass, T, mu, *, seed, root, like=None, size=1) -> None:
     check_gibbs(result, target, T, A + excess, mu, seed=seed, bias=bias)
 
 
+@pytest.mark.slow
 def test_proposition_1():
     """A pytree of two leaves with masses of their own, T = 2, mu = 5: one thermostat for all of it."""
     like = {"a": np.zeros(1, np.float32), "b": np.zeros(2, np.float32)}
@@ -157,6 +158,7 @@ def check_compared(A, T, mu, start, *, seed, size=1) -> None:
     assert np.all(np.abs(modes.z(1.0)) > 10), f"{modes.z(1.0)} (seed {seed})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0.0, 2.0], ids=["xi from 0", "xi from 2A"])
 def test_proposition_2_where_sgnht_fails(start):
     """T = 0.5, masses 2 and 1/2, mu = 3: CCAdL is right mode by mode, xi ~ N(A, T / mu) from either start.

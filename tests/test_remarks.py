@@ -66,6 +66,7 @@ def visited(sampler, start, keys, num_steps=200):
     return np.asarray(jax.jit(jax.vmap(chain))(keys))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controlled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_sghmc_with_friction_1_over_h_is_sgld_with_step_h_squared(controlled):
     """Remark (i): p loses all memory, so the path is that of (modified) SGLD, up to rounding."""

@@ -54,6 +54,7 @@ def assert_close(a, b):
     assert np.max(np.abs(a - b) / np.maximum(np.abs(b), 1)) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_and_another_does_not():
     first = short(seed=3)
     assert_same_bits(first, short(seed=3))
@@ -70,6 +71,7 @@ def test_a_progress_bar_changes_nothing(monkeypatch, capsys):
     assert_same_bits(plain, shown)
 
 
+@pytest.mark.slow
 def test_a_shorter_run_is_the_beginning_of_a_longer_one():
     longer, shorter = short(num_draws=40), short(num_draws=7)
     assert np.array_equal(longer.posterior[:, :7], shorter.posterior)
@@ -115,6 +117,7 @@ def in_a_fresh_process(flags=""):
     return int(devices), np.array(json.loads(draws), np.float32)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_gives_the_same_bits():
     assert np.array_equal(in_a_fresh_process()[1], short().posterior)
 

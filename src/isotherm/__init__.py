@@ -14,11 +14,16 @@ from isotherm.data.minibatch import RandomBlocks as RandomBlocks
 from isotherm.data.minibatch import Reshuffled as Reshuffled
 from isotherm.data.minibatch import WithoutReplacement as WithoutReplacement
 from isotherm.data.minibatch import WithReplacement as WithReplacement
+from isotherm.data.weighted import Weighted as Weighted
 
 # Gradients and their noise
+from isotherm.control_variate import ControlVariate as ControlVariate
 from isotherm.gradient import FullData as FullData
 from isotherm.gradient import Gradient as Gradient
 from isotherm.gradient import Minibatch as Minibatch
+from isotherm.preconditioner import DensePreconditioner as DensePreconditioner
+from isotherm.preconditioner import DiagonalPreconditioner as DiagonalPreconditioner
+from isotherm.preconditioner import Preconditioner as Preconditioner
 from isotherm.covariance import Covariance as Covariance
 from isotherm.covariance import Dense as Dense
 from isotherm.covariance import Diagonal as Diagonal
@@ -51,6 +56,8 @@ _LATER = {
     "Visit": "isotherm.kernel",
     "sample": "isotherm.sampling",
     "sweep": "isotherm.sampling",
+    "warmup": "isotherm.sampling",
+    "Warmup": "isotherm.tuning.record",
     "Draws": "isotherm.draws",
     "load": "isotherm.draws",
     "reference_posterior": "isotherm.reference",
@@ -63,6 +70,8 @@ if TYPE_CHECKING:
     from isotherm.reference import reference_posterior as reference_posterior
     from isotherm.sampling import sample as sample
     from isotherm.sampling import sweep as sweep
+    from isotherm.sampling import warmup as warmup
+    from isotherm.tuning.record import Warmup as Warmup
 
 __version__ = "0.1.0"
 

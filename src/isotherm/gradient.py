@@ -89,8 +89,8 @@ class BatchNoise(eqx.Module):
 
     def mv(self, x: PyTree) -> PyTree:
         """C x."""
-        parts = _split(self.batch) if self.halved else [self.batch.rows]
-        functions = [lambda theta, r=r: self.posterior.row_log_likelihoods(theta, r) for r in parts]
+        parts = _split(self.batch) if self.halved else [(self.batch.rows, self.batch.weights)]
+        functions = [lambda theta, part=part: _values(self.posterior, theta, *part) for part in parts]
         changes = [jax.jvp(f, (self.position,), (x,))[1] for f in functions]
         mean = sum(jnp.sum(c) for c in changes) / self.batch.size
         scale = _scale(self.batch) ** 2 / (self.batch.size - 1)
@@ -122,15 +122,21 @@ def _scale(batch: Batch, factor: float | None = None) -> float:
     return batch.num_data * (factor / batch.size) ** 0.5
 
 
-def _split(batch: Batch) -> list[PyTree]:
-    """The rows in two halves; those of a batch come in an order that says nothing about them."""
-    first = batch.size // 2
-    return [jax.tree.map(lambda x: x[:first], batch.rows), jax.tree.map(lambda x: x[first:], batch.rows)]
+def _split(batch: Batch) -> list[tuple[PyTree, Array | None]]:
+    """Rows and weights in two halves; those of a batch come in an order that says nothing about them."""
+    first, both = batch.size // 2, (batch.rows, batch.weights)
+    return [jax.tree.map(lambda x: x[:first], both), jax.tree.map(lambda x: x[first:], both)]
+
+
+def _values(posterior: Posterior, theta: PyTree, rows: PyTree, weights: Array | None) -> Float[Array, " n"]:
+    """What is summed over a batch."""
+    values = posterior.row_log_likelihoods(theta, rows)
+    return values if weights is None else values * weights.astype(values.dtype)
 
 
 def _force(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -> GradientEstimate:
     def log_density(theta: PyTree) -> Array:
-        likelihood = jnp.sum(posterior.row_log_likelihoods(theta, batch.rows))
+        likelihood = jnp.sum(_values(posterior, theta, batch.rows, batch.weights))
         return scale * likelihood + posterior.prior_log_density(theta)
 
     value, force = jax.value_and_grad(log_density)(position)
@@ -139,8 +145,10 @@ def _force(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -
 
 def _halves(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEstimate:
     # Two calls and not a vmapped one: a batched matrix product is several times slower on a CPU.
-    total = lambda theta, rows: jnp.sum(posterior.row_log_likelihoods(theta, rows))
-    (value_a, sum_a), (value_b, sum_b) = (jax.value_and_grad(total)(position, rows) for rows in _split(batch))
+    total = lambda theta, *part: jnp.sum(_values(posterior, theta, *part))
+    (value_a, sum_a), (value_b, sum_b) = (
+        jax.value_and_grad(total)(position, *part) for part in _split(batch)
+    )
     a = batch.size // 2
     b = batch.size - a
     # (s_A/a - s_B/b) / sqrt(1/a + 1/b) has the covariance V, or what `half_factor` is for.
@@ -153,7 +161,7 @@ def _halves(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEst
 def _signs(
     posterior: Posterior, position: PyTree, batch: Batch, count: int, key: Key[Array, ""]
 ) -> GradientEstimate:
-    values, pull = jax.vjp(lambda theta: posterior.row_log_likelihoods(theta, batch.rows), position)
+    values, pull = jax.vjp(lambda theta: _values(posterior, theta, batch.rows, batch.weights), position)
     signs = jax.random.rademacher(key, (count, batch.size), values.dtype)
     weights = _scale(batch) / (batch.size - 1) ** 0.5 * (signs - jnp.mean(signs, axis=1, keepdims=True))
     sums = jax.vmap(lambda w: pull(w)[0])(jnp.concatenate([jnp.ones_like(values)[None], weights]))
@@ -163,8 +171,13 @@ def _signs(
 
 def _exact(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEstimate:
     # One gradient per row, n x d numbers: the paper's formula.
-    value_and_grad = jax.value_and_grad(posterior.one_log_likelihood)
-    values, rows = jax.vmap(value_and_grad, in_axes=(None, 0))(position, batch.rows)
+    weights = jnp.ones(batch.size) if batch.weights is None else batch.weights
+
+    def one(theta: PyTree, row: PyTree, weight: Array) -> Array:
+        value = posterior.one_log_likelihood(theta, row)
+        return value if batch.weights is None else value * weight.astype(value.dtype)
+
+    values, rows = jax.vmap(jax.value_and_grad(one), in_axes=(None, 0, 0))(position, batch.rows, weights)
     mean = jax.tree.map(lambda g: jnp.mean(g, axis=0), rows)
     # The mean of z_i z_i' is C = c^2 V: one n of the mean against the n - 1 of V.
     c = _scale(batch) * (batch.size / (batch.size - 1)) ** 0.5

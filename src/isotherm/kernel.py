@@ -8,6 +8,7 @@ from jaxtyping import Array, Int, Key, PyTree
 from isotherm import tree
 from isotherm.data.minibatch import MinibatchPlan, WithReplacement
 from isotherm.gradient import FullData, Gradient
+from isotherm.preconditioner import Preconditioner
 from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler
 
@@ -15,7 +16,7 @@ _START = 2**32 - 2  # a fold of the chain's key that no step number reaches
 
 
 class Visit(eqx.Module):
-    """Where the gradient was taken in a step, and what it was."""
+    """Where the gradient was taken in a step, and what it was: of the parameters, whatever the sampler moves."""
 
     position: PyTree[Array]
     estimate: GradientEstimate
@@ -33,6 +34,7 @@ class Kernel(eqx.Module):
     num_data: int = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     minibatch: MinibatchPlan = WithReplacement()
+    preconditioner: Preconditioner | None = None
 
     def init(self, position: PyTree, data: PyTree, *, key: Key[Array, ""]) -> State:
         """The state before the first step, its covariance seeded with a few batches of `data`."""
@@ -49,13 +51,25 @@ class Kernel(eqx.Module):
         keys = jax.random.split(jax.random.fold_in(key, state.step), 4)
         state = self.sampler.drift(state, key=keys[0])
         batch = self.batch(data, state.step, key=keys[1], chain_key=key)
-        estimate = self.gradient(state.position, batch, needs=self.sampler.needs, key=keys[2])
+        params = self.params(state.position)
+        estimate = self.gradient(params, batch, needs=self.sampler.needs, key=keys[2])
         # Of the estimate's operator, which holds functions, no loop could keep anything.
-        visit = Visit(
-            state.position, GradientEstimate(estimate.force, estimate.contrasts, estimate.log_density)
-        )
-        state, info = self.sampler.kick(state, estimate, key=keys[3])
+        visit = Visit(params, GradientEstimate(estimate.force, estimate.contrasts, estimate.log_density))
+        state, info = self.sampler.kick(state, self._pulled(estimate), key=keys[3])
         return state, info, visit
+
+    def params(self, position: PyTree) -> PyTree:
+        """The parameters at a position of the sampler, which are the same without a preconditioner."""
+        return position if self.preconditioner is None else self.preconditioner.to_params(position)
+
+    def estimate(
+        self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
+    ) -> GradientEstimate:
+        """Force and noise at a position of the sampler, in its coordinates."""
+        return self._pulled(self.gradient(self.params(position), batch, needs=needs, key=key))
+
+    def _pulled(self, estimate: GradientEstimate) -> GradientEstimate:
+        return estimate if self.preconditioner is None else self.preconditioner.pull(estimate)
 
     def batch(
         self, data: PyTree, step: Int[Array, ""], *, key: Key[Array, ""], chain_key: Key[Array, ""]
@@ -80,7 +94,7 @@ class Kernel(eqx.Module):
         def look(i: Int[Array, ""]) -> GradientEstimate:
             keys = jax.random.split(jax.random.fold_in(key, i), 3)
             batch = self.batch(data, i, key=keys[0], chain_key=keys[2])
-            return self.gradient(state.position, batch, needs=Needs(contrasts=contrasts), key=keys[1])
+            return self.estimate(state.position, batch, needs=Needs(contrasts=contrasts), key=keys[1])
 
         brought = jax.tree.leaves(jax.eval_shape(lambda: look(jnp.zeros((), jnp.int32)).contrasts))
         state = jax.lax.fori_loop(0, batches, lambda i, x: self.sampler.learn(x, look(i)), state)

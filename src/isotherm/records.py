@@ -45,7 +45,8 @@ class Batch(eqx.Module):
 
     `noise_factor` f makes (N^2/n) f V the covariance of the noisy gradient, V being the Bessel-corrected
     covariance of the per-row gradients in the batch: 1 with replacement, 1 - n/N without. `half_factor` is the same
-    for the contrast of its two halves in place of V; where it is `None` they are equal.
+    for the contrast of its two halves in place of V; where it is `None` they are equal. `weights` multiply the
+    log-likelihoods of rows that were drawn with unequal probabilities; V is that of the gradients so weighted.
     """
 
     rows: PyTree[Array]
@@ -53,6 +54,7 @@ class Batch(eqx.Module):
     num_data: int = eqx.field(static=True)
     noise_factor: float = eqx.field(static=True)
     half_factor: float | None = eqx.field(static=True, default=None)
+    weights: Float[Array, " n"] | None = None
 
     @property
     def size(self) -> int:

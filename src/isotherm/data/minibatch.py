@@ -71,7 +71,7 @@ class WithReplacement(MinibatchPlan):
     def index(
         self, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Int[Array, " n"]:
-        return _uniform(key, batch_size, num_data)
+        return uniform(key, batch_size, num_data)
 
     def noise_factor(self, num_data: int, batch_size: int) -> float:
         return 1.0
@@ -203,7 +203,7 @@ class RandomBlocks(MinibatchPlan):
         return (offsets[:, None] + jnp.arange(self.rows_per_run)[None]).reshape(-1)
 
     def _offsets(self, num_data: int, batch_size: int, key: PRNGKey) -> Int[Array, " m"]:
-        return _uniform(key, -(-batch_size // self.rows_per_run), num_data)
+        return uniform(key, -(-batch_size // self.rows_per_run), num_data)
 
 
 class AllRows(MinibatchPlan):
@@ -225,7 +225,8 @@ class AllRows(MinibatchPlan):
         return 0.0
 
 
-def _uniform(key: PRNGKey, length: int, below: int) -> Int[Array, " n"]:
+def uniform(key: PRNGKey, length: int, below: int) -> Int[Array, " n"]:
+    """Whole numbers from 0 to before `below`."""
     if below > _ONE_WORD:
         return jax.random.randint(key, (length,), 0, below)
     # The upper word of bits * below, from two products that fit: half the random bits of `randint`. Rows differ in

@@ -33,6 +33,15 @@ def check_kinds(posterior: Any, sampler: Any, minibatch: Any, gradient: Any) -> 
             raise must(name, f"an `iso.{kind.__name__}`", value, hint, error=TypeError)
 
 
+def check_open(**arguments: Any) -> None:
+    """Refuse what a warm-up would overrule."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise must(
+                name, "None where no sampler is given", value, "Give a sampler as well.", error=TypeError
+            )
+
+
 def check_reserved(**arguments: Any) -> None:
     """Refuse what later versions will do, rather than ignore it."""
     for name, value in arguments.items():

@@ -6,6 +6,8 @@ import numpy as np
 
 from isotherm import tree
 
+_SHOWN = 64  # numbers of an array that are worth keeping
+
 
 def describe(module: Any) -> dict[str, Any]:
     """A module's name and fields as plain JSON values."""
@@ -17,7 +19,7 @@ def describe(module: Any) -> dict[str, Any]:
         elif callable(value):
             value = getattr(value, "__name__", type(value).__name__)
         elif hasattr(value, "ndim"):
-            value = describe_leaf(value)
+            value = describe_leaf(value) if value.size <= _SHOWN else f"{value.dtype} {value.shape}"
         elif isinstance(value, dict | list | tuple):
             value = {name: describe_leaf(x) for name, x in tree.named_leaves(value)}
         elif value is not None and not isinstance(value, int | float | str):

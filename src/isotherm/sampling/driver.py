@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
+from isotherm.control_variate import ControlVariate
 from isotherm.data.minibatch import AllRows, MinibatchPlan, WithReplacement
 from isotherm.data.rows import as_rows
 from isotherm.draws import Draws
@@ -16,12 +17,17 @@ from isotherm.errors import check_count, must
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
+from isotherm.preconditioner import Preconditioner
+from isotherm.samplers import CCAdL
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import checks
 from isotherm.sampling.finish import to_draws
 from isotherm.sampling.preflight import preflight
 from isotherm.sampling.run import Job, run
+from isotherm.sampling.tune import warmup
+from isotherm.tuning.record import Warmup
 
+_STARTS = 2**32 - 9
 _JITTER = 2**32 - 4  # a fold of the run's key apart from those of its chains
 
 
@@ -30,15 +36,16 @@ def sample(
     data: PyTree,
     init: PyTree,
     *,
-    sampler: Sampler,
-    batch_size: int,
+    sampler: Sampler | None = None,
+    batch_size: int | None = None,
     num_draws: int = 1000,
-    thinning: int = 1,
-    burn_in: int = 0,
+    thinning: int | None = None,
+    burn_in: int | None = None,
     num_chains: int = 4,
     seed: int | Key[Array, ""] = 0,
     minibatch: MinibatchPlan | None = None,
     gradient: Gradient | None = None,
+    preconditioner: Preconditioner | None = None,
     init_scale: float = 0.0,
     init_per_chain: bool | None = None,
     progress: bool = True,
@@ -62,26 +69,52 @@ def sample(
     - `seed`: an integer or a JAX key. The same seed gives the same draws.
     - `minibatch`: plan by which batches are drawn; `iso.WithReplacement()` where `None`.
     - `gradient`: how the force is estimated; `iso.Minibatch()` where `None`.
+    - `preconditioner`: coordinates in which the chains move; those of the parameters where `None`.
     - `progress`: show a bar, on a terminal or in a notebook.
     - `checkpoint`, `store`: reserved; this version keeps draws in memory and refuses anything but `None`.
     """
     checks.check_reserved(checkpoint=checkpoint, store=store)
+    found = init if isinstance(init, Warmup) else None
+    if sampler is None:
+        checks.check_open(minibatch=minibatch, gradient=gradient, preconditioner=preconditioner)
+        checks.check_kinds(posterior, CCAdL(1.0, 1.0), WithReplacement(), Minibatch())
+        if found is None:
+            found = warmup(posterior, data, init, batch_size=batch_size, seed=seed)
+        sampler, gradient = found.sampler, found.gradient
+        minibatch, preconditioner = found.minibatch, found.preconditioner
+        batch_size = found.batch_size if batch_size is None else batch_size
+        thinning = found.thinning if thinning is None else thinning
+        burn_in = found.burn_in if burn_in is None else burn_in
+        init, init_per_chain = (
+            found.starts(num_chains, key=jax.random.fold_in(checks.as_key(seed), _STARTS)),
+            True,
+        )
+    elif found is not None:
+        raise must(
+            "init", "a pytree of parameters where a sampler is given", "a `Warmup`", "Leave `sampler` out."
+        )
+    if batch_size is None:
+        raise must("batch_size", "a number of rows where a sampler is given", None)
     settings = _Settings(
         posterior=posterior,
         data=data,
         init=init,
         batch_size=batch_size,
         num_draws=num_draws,
-        thinning=thinning,
-        burn_in=burn_in,
+        thinning=1 if thinning is None else thinning,
+        burn_in=0 if burn_in is None else burn_in,
         num_chains=num_chains,
         seed=seed,
         minibatch=WithReplacement() if minibatch is None else minibatch,
         gradient=Minibatch() if gradient is None else gradient,
+        preconditioner=preconditioner,
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
-    return settings.run([sampler], progress=progress)[0]
+    draws = settings.run([sampler], progress=progress)[0]
+    if found is not None:
+        draws.settings["warmup"] = found.describe()
+    return draws
 
 
 def sweep(
@@ -98,6 +131,7 @@ def sweep(
     seed: int | Key[Array, ""] = 0,
     minibatch: MinibatchPlan | None = None,
     gradient: Gradient | None = None,
+    preconditioner: Preconditioner | None = None,
     init_scale: float = 0.0,
     init_per_chain: bool | None = None,
     progress: bool = True,
@@ -122,6 +156,7 @@ def sweep(
         seed=seed,
         minibatch=WithReplacement() if minibatch is None else minibatch,
         gradient=Minibatch() if gradient is None else gradient,
+        preconditioner=preconditioner,
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
@@ -143,6 +178,7 @@ class _Settings:
     seed: int | Key[Array, ""]
     minibatch: MinibatchPlan
     gradient: Gradient
+    preconditioner: Preconditioner | None
     init_scale: float
     init_per_chain: bool | None
 
@@ -172,7 +208,12 @@ class _Settings:
         for i, sampler in enumerate(samplers):
             groups.setdefault(_shape_of(sampler), []).append(i)
         members = [[samplers[i] for i in group] for group in groups.values()]
-        jobs = [self._job(group, posterior, data, num_data, starts, key) for group in members]
+        gradient = _bound(self.gradient, self.posterior, posterior)
+        if isinstance(gradient, ControlVariate):
+            gradient = gradient.bound(posterior, data, jax.tree.map(lambda x: jnp.mean(x, axis=0), starts))
+        if self.preconditioner is not None:
+            starts = jax.vmap(self.preconditioner.from_params)(starts)
+        jobs = [self._job(group, gradient, data, num_data, starts, key) for group in members]
         for job, own in zip(jobs, members, strict=True):
             preflight(job, own, stacklevel=4)
         results: dict[int, Draws] = {}
@@ -188,7 +229,7 @@ class _Settings:
     def _job(
         self,
         samplers: list[Sampler],
-        posterior: Posterior,
+        gradient: Gradient,
         data: PyTree,
         num_data: int,
         starts: PyTree,
@@ -210,11 +251,10 @@ class _Settings:
             sampler, axis = _stack(samplers, self.num_chains), 0
             starts = jax.tree.map(lambda x: jnp.concatenate([x] * len(samplers)), starts)
             keys = jnp.concatenate([keys] * len(samplers))
-        gradient = _bound(self.gradient, self.posterior, posterior)
         return Job(
             sampler=sampler,
             axis=axis,
-            kernel=Kernel(samplers[0], gradient, num_data, batch_size, minibatch),
+            kernel=Kernel(samplers[0], gradient, num_data, batch_size, minibatch, self.preconditioner),
             data=data,
             positions=starts,
             key=key,

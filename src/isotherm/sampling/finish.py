@@ -13,10 +13,10 @@ from jaxtyping import PyTree
 from isotherm import tree
 from isotherm.draws import Draws, Moments
 from isotherm.errors import IsothermWarning
+from isotherm.noise import measure
 from isotherm.samplers.base import Sampler
 from isotherm.sampling.describe import describe
 from isotherm.sampling.moments import finish
-from isotherm.sampling.noise import measure
 from isotherm.sampling.run import Job, Outcome
 from isotherm.sampling.status import sentences
 

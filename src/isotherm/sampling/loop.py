@@ -50,7 +50,9 @@ def start(
         scalars, clipped = jax.eval_shape(lambda: _watched(own.step(state, data, key=key)[1]))
         blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in scalars.items()}
         clipped = None if clipped is None else jnp.zeros((), jnp.int32)
-        return Lane(state, Accumulator.start(position), blank, clipped, jnp.full((), -1, jnp.int32))
+        return Lane(
+            state, Accumulator.start(own.params(position)), blank, clipped, jnp.full((), -1, jnp.int32)
+        )
 
     return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, positions, keys)
 
@@ -64,7 +66,7 @@ def settle(
     def one(sampler: Sampler, key: Key[Array, ""], lane: Lane) -> Lane:
         settled = _with(kernel, sampler).settle(lane.state, data, key=key)
         state = tree.where(lane.ended < 0, settled, lane.state)
-        fresh = Accumulator.start(state.position)
+        fresh = Accumulator.start(kernel.params(state.position))
         return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
 
     return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, keys, lanes)
@@ -93,10 +95,11 @@ def advance(
     def keep(i: Int[Array, ""], carry: tuple[Lane, Kept]) -> tuple[Lane, Kept]:
         lanes, kept = carry
         lanes = jax.lax.fori_loop(0, thinning, lambda _, x: step(sampler, keys, x), lanes)
-        row = jax.vmap(_blank_if_ended)(lanes)
+        row = kept_of(lanes)
         return lanes, jax.tree.map(lambda buffer, x: buffer.at[i].set(x), kept, row)
 
-    shapes = jax.eval_shape(jax.vmap(_blank_if_ended), lanes)
+    kept_of = jax.vmap(lambda lane: _blank_if_ended(kernel, lane))
+    shapes = jax.eval_shape(kept_of, lanes)
     kept = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), shapes)
     return jax.lax.fori_loop(0, num_kept, keep, (lanes, kept))
 
@@ -105,11 +108,12 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     state, info, visit = kernel.step(lane.state, data, key=key)
     running = lane.ended < 0
     alive = running & (info.status == Status.RUNNING)
-    visited = visit.position
+    params, visited = kernel.params(state.position), visit.position
     if isinstance(kernel.sampler, SGHMC) and kernel.sampler.scheme == "symmetric":
         # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
-        visited = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
-    accumulator = lane.accumulator.add(state.position, visited, visit.estimate.force, alive & collect)
+        half = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
+        visited = kernel.params(half)
+    accumulator = lane.accumulator.add(params, visited, visit.estimate.force, alive & collect)
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
         clipped = clipped + (alive & (info.clipped > 0))
@@ -125,11 +129,11 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     )
 
 
-def _blank_if_ended(lane: Lane) -> Kept:
+def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:
     # A chain that has ended draws NaN: a frozen position would look like a draw.
     running = lane.ended < 0
     mask = lambda x: jnp.where(running, x, jnp.nan)
-    return Kept(jax.tree.map(mask, lane.state.position), jax.tree.map(mask, lane.stats))
+    return Kept(jax.tree.map(mask, kernel.params(lane.state.position)), jax.tree.map(mask, lane.stats))
 
 
 def _scalars(info: Info) -> dict[str, Array]:

@@ -12,11 +12,11 @@ from isotherm.covariance import DiagonalLowRank, MatrixFree
 from isotherm.diagnostics import largest_s
 from isotherm.errors import IsothermWarning
 from isotherm.hyper import at
+from isotherm.noise import Noise, measure
 from isotherm.samplers import SGHMC, ModifiedSGLD, Sampler
 from isotherm.samplers.adaptive import AdaptiveLangevin
 from isotherm.samplers.base import LangevinSampler
 from isotherm.sampling.describe import describe
-from isotherm.sampling.noise import Noise, measure
 from isotherm.sampling.run import Job
 
 _SYMMETRIC = {"scheme": "symmetric"}

@@ -9,9 +9,9 @@ from jaxtyping import PyTree
 
 from isotherm.diagnostics import largest_s
 from isotherm.hyper import at
+from isotherm.noise import measure
 from isotherm.samplers.base import LangevinSampler, Sampler
 from isotherm.sampling.describe import describe
-from isotherm.sampling.noise import measure
 from isotherm.sampling.run import Job, Outcome
 
 _EXPLAINED = 8  # failed lanes of a run for which s is measured

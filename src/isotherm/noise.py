@@ -90,7 +90,7 @@ def _products(
     def contrasts(key: Key[Array, ""]) -> Float[Array, "each d"]:
         keys = jax.random.split(key, 3)
         batch = kernel.batch(data, step, key=keys[0], chain_key=keys[2])
-        estimate = kernel.gradient(position, batch, needs=Needs(contrasts=each), key=keys[1])
+        estimate = kernel.estimate(position, batch, needs=Needs(contrasts=each), key=keys[1])
         return jax.vmap(tree.ravel)(sampler.whitened(estimate).contrasts)
 
     z = jax.lax.map(contrasts, jax.random.split(key, _BATCHES))

@@ -1,0 +1,45 @@
+"""`warmup`: settings for a posterior, found by looking at it."""
+
+import jax
+from jaxtyping import Array, Key, PyTree
+
+from isotherm.data.rows import as_rows
+from isotherm.errors import check_count
+from isotherm.posterior import Posterior
+from isotherm.sampling import checks
+from isotherm.tuning.choose import choose
+from isotherm.tuning.record import Warmup
+
+_WARMUP = 2**32 - 8  # a fold of the run's key apart from those of its chains
+
+
+def warmup(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    *,
+    batch_size: int | None = None,
+    seed: int | Key[Array, ""] = 0,
+) -> Warmup:
+    """Find the mode, coordinates in which the posterior is round, and settings for them; print it to see why.
+
+    `iso.sample` calls it where no sampler is given. To look first, or to sample several times, pass what it returns
+    as `init`: `tuned = iso.warmup(posterior, data, init); draws = iso.sample(posterior, data, tuned)`.
+
+    **Arguments:**
+
+    - `init`: one pytree of parameters, anywhere inside the support.
+    - `batch_size`: rows in a minibatch; chosen where `None`.
+    - others as for `iso.sample`.
+    """
+    key = checks.as_key(seed)
+    rows, num_data = as_rows(data)
+    if batch_size is not None:
+        check_count("batch_size", batch_size, minimum=2)
+    position, posterior = checks.in_32_bits(init, posterior)
+    starts = checks.per_chain(
+        position, posterior, rows, num_chains=1, init_scale=0.0, init_per_chain=False, key=key
+    )
+    start = jax.tree.map(lambda x: x[0], starts)
+    n = None if batch_size is None else min(batch_size, num_data)
+    return choose(posterior, rows, start, key=jax.random.fold_in(key, _WARMUP), batch_size=n)

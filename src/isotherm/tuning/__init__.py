@@ -1,0 +1,1 @@
+"""Settings found by a look at the posterior: mode, coordinates, gradient, step."""

@@ -1,0 +1,100 @@
+"""The way to the mode, for up to about a thousand parameters: Newton's method with the whole Hessian.
+
+First on some of the rows, then on more and at last on all of them. Where U is not convex, directions of negative curvature are followed
+downhill, and steps that do not help are shortened (Levenberg-Marquardt).
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from isotherm import passes, tree
+from isotherm.posterior import Posterior
+
+_ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # of the first rows
+_GROWTH = 4  # times as many rows each time
+_FIRST, _LATER = 60, 8  # evaluations at most
+_NEAR = 0.1  # rms length of a step, in standard deviations, at which one is there
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A place with U, its gradient and its Hessian there, in float64 over the ravelled parameters.
+
+    `known` are value, gradient and Hessian of the log-likelihood alone.
+    """
+
+    theta: PyTree[Array]
+    value: float
+    gradient: np.ndarray
+    hessian: np.ndarray
+    known: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Climb:
+    """Where it ended: the last point, its distance from the mode by Newton's step (rms, in sd), and the cost."""
+
+    point: Point
+    distance: float
+    passes: float
+
+
+def climb(posterior: Posterior, data: PyTree, start: PyTree, *, seed: int) -> Climb:
+    """To the mode of U/T from `start`."""
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    order = np.random.default_rng(seed).permutation(num_data)
+    some, spent, at, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), 0.0, start, _FIRST
+    while some < num_data // 2:
+        part = jax.tree.map(lambda x, n=some: x[np.sort(order[:n])], data)
+        # The mode of these rows is as far from that of all of them as their standard deviation is long.
+        stage = _descend(posterior, part, at, num_data / some, limit, (num_data / some) ** 0.5 / _GROWTH)
+        at, spent = stage.point.theta, spent + stage.passes * some / num_data
+        some, limit = some * _GROWTH, _LATER
+    last = _descend(posterior, data, at, 1.0, limit, _NEAR)
+    return dataclasses.replace(last, passes=spent + last.passes)
+
+
+def point_at(posterior: Posterior, data: PyTree, theta: PyTree, scale: float = 1.0) -> Point:
+    """Everything at `theta`: one pass."""
+    value, gradient, hessian = passes.sums(posterior, data, theta, order=2)
+    prior = passes.prior_sums(posterior, theta)
+    assert hessian is not None
+    total = [-(scale * a + b) for a, b in zip((value, gradient, hessian), prior, strict=True)]
+    return Point(theta, float(total[0]), total[1], total[2], (value, gradient, hessian))
+
+
+def _descend(
+    posterior: Posterior, data: PyTree, theta: PyTree, scale: float, limit: int, near: float
+) -> Climb:
+    here, damping, spent, distance = point_at(posterior, data, theta, scale), 0.0, 1.0, np.inf
+    while spent < limit:
+        step, distance = _step(here, damping)
+        if damping == 0 and distance < near:
+            break
+        moved = tree.ravel(here.theta).astype(float) + jnp.asarray(step)
+        there = point_at(posterior, data, tree.unravel_like(moved, here.theta), scale)
+        spent += 1
+        # Of a drop that rounding hides, nothing can be said.
+        slack, promised = 1e-6 * abs(here.value), -step @ here.gradient / 2
+        gain = (here.value - there.value + slack) / (promised + slack)
+        if not gain > 0:
+            damping = max(4 * damping, 0.3)
+            if not damping < 1e8:
+                break
+            continue
+        here, damping = there, 0.0 if damping < 0.1 else damping / 4 if gain > 0.5 else damping
+    return Climb(here, distance, spent)
+
+
+def _step(here: Point, damping: float) -> tuple[np.ndarray, float]:
+    """-(|H| + damping D)^-1 g, with D the diagonal of |H|, and its rms length in the metric of |H|."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(here.hessian)), 1e-30))
+    values, vectors = np.linalg.eigh(here.hessian / np.outer(scale, scale))
+    values = np.maximum(np.abs(values), 1e-10 * np.max(np.abs(values)))
+    along = vectors.T @ (here.gradient / scale)
+    step = -(vectors @ (along / (values + damping))) / scale
+    return step, float(np.sqrt(np.mean(along**2 / values)))

@@ -16,7 +16,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from isotherm import tree  # noqa: E402
-from isotherm.tuning.choose import whiten  # noqa: E402
+from isotherm.tuning.metric import whitened  # noqa: E402
 from isotherm.tuning.newton import climb  # noqa: E402
 from tall_problems import PROBLEMS  # noqa: E402
 
@@ -30,7 +30,7 @@ def reference(name: str, chains: int, draws: int) -> dict:
     data, init = jax.tree.map(wide, data), jax.tree.map(wide, init)
     began = time.perf_counter()
     top = climb(posterior, data, init, seed=0)
-    coordinates, _ = whiten(top)
+    coordinates = whitened(top.point.hessian, top.point.theta)
 
     def value(v: jax.Array, data: object) -> jax.Array:
         return posterior.log_density(coordinates.to_params(tree.unravel_like(v, init)), data)

@@ -24,7 +24,8 @@ class Moments:
     """Over every step after burn-in, kept or not. Leaves are (chain, ...), in float64.
 
     `temperature` is the configurational temperature of each parameter alone, cov(theta_i, dU/dtheta_i): it is
-    1/beta for every parameter when the samples are right, and parts where the overall mean hides it.
+    1/beta for every parameter when the samples are right, and parts where the overall mean hides it. With a
+    preconditioner it is that of the coordinate nearest to the parameter.
     """
 
     count: np.ndarray

@@ -16,7 +16,7 @@ _START = 2**32 - 2  # a fold of the chain's key that no step number reaches
 
 
 class Visit(eqx.Module):
-    """Where the gradient was taken in a step, and what it was: of the parameters, whatever the sampler moves."""
+    """Where the gradient was taken in a step, and what it was, in the sampler's coordinates."""
 
     position: PyTree[Array]
     estimate: GradientEstimate
@@ -51,11 +51,12 @@ class Kernel(eqx.Module):
         keys = jax.random.split(jax.random.fold_in(key, state.step), 4)
         state = self.sampler.drift(state, key=keys[0])
         batch = self.batch(data, state.step, key=keys[1], chain_key=key)
-        params = self.params(state.position)
-        estimate = self.gradient(params, batch, needs=self.sampler.needs, key=keys[2])
+        estimate = self.estimate(state.position, batch, needs=self.sampler.needs, key=keys[2])
         # Of the estimate's operator, which holds functions, no loop could keep anything.
-        visit = Visit(params, GradientEstimate(estimate.force, estimate.contrasts, estimate.log_density))
-        state, info = self.sampler.kick(state, self._pulled(estimate), key=keys[3])
+        visit = Visit(
+            state.position, GradientEstimate(estimate.force, estimate.contrasts, estimate.log_density)
+        )
+        state, info = self.sampler.kick(state, estimate, key=keys[3])
         return state, info, visit
 
     def params(self, position: PyTree) -> PyTree:
@@ -66,9 +67,7 @@ class Kernel(eqx.Module):
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
         """Force and noise at a position of the sampler, in its coordinates."""
-        return self._pulled(self.gradient(self.params(position), batch, needs=needs, key=key))
-
-    def _pulled(self, estimate: GradientEstimate) -> GradientEstimate:
+        estimate = self.gradient(self.params(position), batch, needs=needs, key=key)
         return estimate if self.preconditioner is None else self.preconditioner.pull(estimate)
 
     def batch(

@@ -47,6 +47,14 @@ def sums(
     return value, gradient, None if hessian is None else (hessian + hessian.T) / 2
 
 
+def fisher(posterior: Posterior, data: PyTree, theta: PyTree) -> np.ndarray:
+    """The sum over rows of g g', g the gradient of a row's log-likelihood over the ravelled parameters."""
+    total = np.zeros((tree.size(theta),) * 2)
+    for rows, there in chunks(data, tree.size(theta)):
+        total += np.asarray(_outer(posterior, theta, rows, there), np.float64)
+    return total
+
+
 def prior_sums(posterior: Posterior, theta: PyTree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same of the log-prior, to order 2."""
     value, gradient, hessian = (np.asarray(x, np.float64) for x in _prior(posterior, theta))
@@ -62,6 +70,15 @@ def _piece(
         return jnp.sum(values * there)
 
     return _derivatives(total, tree.ravel(theta), order)
+
+
+@eqx.filter_jit
+def _outer(
+    posterior: Posterior, theta: PyTree, rows: PyTree, there: Bool[Array, " n"]
+) -> Float[Array, "d d"]:
+    gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
+    g = jax.vmap(tree.ravel)(gradients) * there[:, None]
+    return g.T @ g
 
 
 @eqx.filter_jit

@@ -50,9 +50,7 @@ def start(
         scalars, clipped = jax.eval_shape(lambda: _watched(own.step(state, data, key=key)[1]))
         blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in scalars.items()}
         clipped = None if clipped is None else jnp.zeros((), jnp.int32)
-        return Lane(
-            state, Accumulator.start(own.params(position)), blank, clipped, jnp.full((), -1, jnp.int32)
-        )
+        return Lane(state, _no_moments(own, position), blank, clipped, jnp.full((), -1, jnp.int32))
 
     return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, positions, keys)
 
@@ -66,7 +64,7 @@ def settle(
     def one(sampler: Sampler, key: Key[Array, ""], lane: Lane) -> Lane:
         settled = _with(kernel, sampler).settle(lane.state, data, key=key)
         state = tree.where(lane.ended < 0, settled, lane.state)
-        fresh = Accumulator.start(kernel.params(state.position))
+        fresh = _no_moments(kernel, state.position)
         return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
 
     return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, keys, lanes)
@@ -111,8 +109,7 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     params, visited = kernel.params(state.position), visit.position
     if isinstance(kernel.sampler, SGHMC) and kernel.sampler.scheme == "symmetric":
         # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
-        half = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
-        visited = kernel.params(half)
+        visited = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
     accumulator = lane.accumulator.add(params, visited, visit.estimate.force, alive & collect)
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
@@ -127,6 +124,10 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
         clipped=clipped,
         ended=jnp.where(running & ~alive, lane.state.step, lane.ended),
     )
+
+
+def _no_moments(kernel: Kernel, position: PyTree) -> Accumulator:
+    return Accumulator.start(kernel.params(position), None if kernel.preconditioner is None else position)
 
 
 def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:

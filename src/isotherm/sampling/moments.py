@@ -35,29 +35,34 @@ class Sum(eqx.Module):
 class Accumulator(eqx.Module):
     """What one chain adds up over every step after burn-in, parameter by parameter.
 
-    With d the deviation of theta from `reference` and g the gradient of U, leaves of `sums` hold d, d^2, g and
-    d g along their first axis: one buffer in the loop's carry instead of four.
+    With d the deviation of theta from `reference`, y that of the sampler's position from `origin` and g the gradient
+    of U with respect to it, leaves of `sums` hold d, d^2, g, y g and, where a preconditioner makes it differ from
+    d, y along their first axis: one buffer in the loop's carry instead of four or five.
     """
 
     count: Int[Array, ""]
     reference: PyTree[Array]
+    origin: PyTree[Array] | None
     sums: Sum
 
     @staticmethod
-    def start(position: PyTree) -> "Accumulator":
-        """Empty sums around `position`."""
-        sums = Sum.zero(jax.tree.map(lambda x: jnp.zeros((4, *x.shape), x.dtype), position))
-        return Accumulator(jnp.zeros((), jnp.int32), position, sums)
+    def start(params: PyTree, position: PyTree | None) -> "Accumulator":
+        """Empty sums around `params` and, where the sampler moves something else, around its `position`."""
+        rows = 4 if position is None else 5
+        sums = Sum.zero(jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), params))
+        return Accumulator(jnp.zeros((), jnp.int32), params, position, sums)
 
-    def add(self, position: PyTree, visited: PyTree, force: PyTree, use: Bool[Array, ""]) -> "Accumulator":
-        """One more step, where `use` holds: the new position, and the force at the position visited."""
+    def add(self, params: PyTree, visited: PyTree, force: PyTree, use: Bool[Array, ""]) -> "Accumulator":
+        """One more step, where `use` holds: the new parameters, and the force at the position visited."""
 
-        def terms(reference: Array, new: Array, old: Array, f: Array) -> Array:
-            d, g = new - reference, -f
-            return jnp.where(use, jnp.stack([d, d * d, g, (old - reference) * g]), 0)
+        def terms(reference: Array, origin: Array, new: Array, old: Array, f: Array) -> Array:
+            d, y, g = new - reference, old - origin, -f
+            own = [] if self.origin is None else [y]
+            return jnp.where(use, jnp.stack([d, d * d, g, y * g, *own]), 0)
 
-        x = jax.tree.map(terms, self.reference, position, visited, force)
-        return Accumulator(self.count + use, self.reference, self.sums.add(x))
+        origin = self.reference if self.origin is None else self.origin
+        x = jax.tree.map(terms, self.reference, origin, params, visited, force)
+        return Accumulator(self.count + use, self.reference, self.origin, self.sums.add(x))
 
 
 def finish(accumulator: Accumulator) -> Moments:
@@ -70,9 +75,10 @@ def finish(accumulator: Accumulator) -> Moments:
     def moments(reference: Array, total: Array, lost: Array) -> list[np.ndarray]:
         per_chain = (-1,) + (1,) * (total.ndim - 2)
         sums = np.asarray(total, np.float64) - np.asarray(lost, np.float64)
-        d, d2, g, dg = np.moveaxis(sums, 1, 0) / divisor.reshape(per_chain)
+        d, d2, g, yg, *own = np.moveaxis(sums, 1, 0) / divisor.reshape(per_chain)
         variance = np.maximum(d2 - d * d, 0) * bessel.reshape(per_chain)
-        return [np.asarray(reference, np.float64) + d, variance, dg - d * g]
+        y = own[0] if own else d
+        return [np.asarray(reference, np.float64) + d, variance, yg - y * g]
 
     reference, structure = jax.tree.flatten(accumulator.reference)
     sums = zip(jax.tree.leaves(accumulator.sums.total), jax.tree.leaves(accumulator.sums.lost), strict=True)

@@ -1,7 +1,7 @@
 """The way to the mode, for up to about a thousand parameters: Newton's method with the whole Hessian.
 
-First on some of the rows, then on more and at last on all of them. Where U is not convex, directions of negative curvature are followed
-downhill, and steps that do not help are shortened (Levenberg-Marquardt).
+First on some of the rows, then on more, at last on all of them. Where U is not convex, directions of negative
+curvature are followed downhill, and steps that do not help are shortened (Levenberg-Marquardt).
 """
 
 import dataclasses
@@ -51,32 +51,49 @@ def climb(posterior: Posterior, data: PyTree, start: PyTree, *, seed: int) -> Cl
     while some < num_data // 2:
         part = jax.tree.map(lambda x, n=some: x[np.sort(order[:n])], data)
         # The mode of these rows is as far from that of all of them as their standard deviation is long.
-        stage = _descend(posterior, part, at, num_data / some, limit, (num_data / some) ** 0.5 / _GROWTH)
+        near = (num_data / some) ** 0.5 / _GROWTH
+        stage = _arrive(posterior, part, at, num_data / some, limit, near)
         at, spent = stage.point.theta, spent + stage.passes * some / num_data
         some, limit = some * _GROWTH, _LATER
-    last = _descend(posterior, data, at, 1.0, limit, _NEAR)
+    last = _arrive(posterior, data, at, 1.0, limit, _NEAR)
     return dataclasses.replace(last, passes=spent + last.passes)
 
 
-def point_at(posterior: Posterior, data: PyTree, theta: PyTree, scale: float = 1.0) -> Point:
-    """Everything at `theta`: one pass."""
-    value, gradient, hessian = passes.sums(posterior, data, theta, order=2)
+def _arrive(
+    posterior: Posterior, data: PyTree, theta: PyTree, scale: float, limit: int, near: float
+) -> Climb:
+    """By the Hessian; where that does not lead to the mode, from there on by the Fisher information."""
+    first = _descend(posterior, data, theta, scale, limit, near, fisher=False)
+    if first.distance <= near:
+        return first
+    # The Hessian of what has a kink, or is far from convex, says little about how far to go.
+    second = _descend(posterior, data, first.point.theta, scale, limit, near, fisher=True)
+    there = point_at(posterior, data, second.point.theta, scale)
+    return Climb(there, second.distance, first.passes + second.passes + 1)
+
+
+def point_at(
+    posterior: Posterior, data: PyTree, theta: PyTree, scale: float = 1.0, *, fisher: bool = False
+) -> Point:
+    """Everything at `theta`, with the Fisher information in place of the rows' Hessian if asked for: one pass."""
+    value, gradient, hessian = passes.sums(posterior, data, theta, order=1 if fisher else 2)
+    hessian = -passes.fisher(posterior, data, theta) if hessian is None else hessian
     prior = passes.prior_sums(posterior, theta)
-    assert hessian is not None
     total = [-(scale * a + b) for a, b in zip((value, gradient, hessian), prior, strict=True)]
     return Point(theta, float(total[0]), total[1], total[2], (value, gradient, hessian))
 
 
 def _descend(
-    posterior: Posterior, data: PyTree, theta: PyTree, scale: float, limit: int, near: float
+    posterior: Posterior, data: PyTree, theta: PyTree, scale: float, limit: int, near: float, *, fisher: bool
 ) -> Climb:
-    here, damping, spent, distance = point_at(posterior, data, theta, scale), 0.0, 1.0, np.inf
+    look = lambda theta: point_at(posterior, data, theta, scale, fisher=fisher)
+    here, damping, spent, distance = look(theta), 0.0, 1.0, np.inf
     while spent < limit:
         step, distance = _step(here, damping)
         if damping == 0 and distance < near:
             break
         moved = tree.ravel(here.theta).astype(float) + jnp.asarray(step)
-        there = point_at(posterior, data, tree.unravel_like(moved, here.theta), scale)
+        there = look(tree.unravel_like(moved, here.theta))
         spent += 1
         # Of a drop that rounding hides, nothing can be said.
         slack, promised = 1e-6 * abs(here.value), -step @ here.gradient / 2

@@ -1,7 +1,7 @@
 """How noisy each row's gradient is over the posterior, as it is and less its expansion around the mode.
 
-Derivatives of all rows along random directions at random points of the posterior's normal approximation: no gradient
-of a row is ever formed.
+Derivatives of all rows along random directions at random points of the posterior's normal approximation: but for a
+few thousand rows, no gradient of a row is ever formed.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ _TOP = 4096  # such rows, or one in 8 of all where that is less
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Mean square of each row's gradient with respect to v: `[order][row]`. `size` parameters, and passes it took."""
+    """Mean square of each row's gradient with respect to v, `[order][row]`, for `size` parameters; passes it took."""
 
     squares: np.ndarray
     size: int
@@ -54,87 +54,67 @@ class Rows:
         return 1 + np.diff(ends, prepend=0)
 
 
-def probe(posterior: Posterior, data: PyTree, preconditioner: Preconditioner, *, key: Key[Array, ""]) -> Rows:
-    """Look at every row from the center of `preconditioner` and from random points around it."""
-    # A derivative along a direction is about half a gradient, and there are two for each probe.
-    squares = _looked(posterior, data, preconditioner, _PROBES, key)
-    return Rows(squares, tree.size(preconditioner.center), float(_PROBES))
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """Looks at rows from the center of `preconditioner` and from points around it, `spread` apart in each v."""
 
+    posterior: Posterior
+    data: PyTree
+    preconditioner: Preconditioner
+    spread: float
 
-def refined(
-    found: Rows,
-    order: int,
-    posterior: Posterior,
-    data: PyTree,
-    preconditioner: Preconditioner,
-    *,
-    key: Key[Array, ""],
-) -> Rows:
-    """The same with more probes for the rows that vary most, which decide about the worst direction."""
-    top = found.top(order)
-    squares = found.squares.copy()
-    squares[:, top] = _looked(posterior, jax.tree.map(lambda x: x[top], data), preconditioner, _AGAIN, key)
-    return Rows(squares, found.size, found.passes + _AGAIN * len(top) / squares.shape[1])
+    def all_rows(self, *, key: Key[Array, ""]) -> Rows:
+        """A few times at every row."""
+        squares = self._squares(self.data, _PROBES, key)
+        # A derivative along a direction is about half a gradient, and there are two for each probe.
+        return Rows(squares, tree.size(self.preconditioner.center), float(_PROBES))
 
+    def again(self, found: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
+        """More often at the rows that vary most, which decide about the worst direction."""
+        top, squares = found.top(order), found.squares.copy()
+        squares[:, top] = self._squares(jax.tree.map(lambda x: x[top], self.data), _AGAIN, key)
+        return Rows(squares, found.size, found.passes + _AGAIN * len(top) / squares.shape[1])
 
-def _looked(
-    posterior: Posterior, data: PyTree, preconditioner: Preconditioner, count: int, key: Key[Array, ""]
-) -> np.ndarray:
-    widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data)]
-    pieces = [
-        np.asarray(_squares(posterior, preconditioner, rows, key, count), np.float64)[:, : int(there.sum())]
-        for rows, there in passes.chunks(data, 4 * sum(widths))
-    ]
-    return np.concatenate(pieces, axis=1)
+    def lead(
+        self, posterior: Posterior, tickets: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]
+    ) -> float:
+        """Largest eigenvalue of C for batches of one row, drawn by `tickets`, of the rows that `posterior` has.
 
+        From the rows `top`, and a few thousand that stand for the others.
+        """
+        others = np.delete(np.arange(len(tickets)), top)
+        some = np.random.default_rng(0).permutation(others)[:_TOP]
+        rows, stands_for = np.append(top, some), len(others) / max(len(some), 1)
+        share = tickets.sum() / tickets[rows] * np.append(np.ones(len(top)), np.full(len(some), stands_for))
+        own = jax.tree.map(lambda x: x[rows], self.data)
+        spread, share = jnp.asarray(self.spread), jnp.asarray(share, float)
+        moment = _moment(posterior, self.preconditioner, own, share, spread, key)
+        return float(np.linalg.eigvalsh(np.asarray(moment, np.float64))[-1])
 
-def lead(
-    posterior: Posterior,
-    data: PyTree,
-    preconditioner: Preconditioner,
-    tickets: np.ndarray,
-    top: np.ndarray,
-    *,
-    key: Key[Array, ""],
-) -> float:
-    """Largest eigenvalue of C for batches of one row drawn by `tickets`: from the rows `top`, and some of the others."""
-    others = np.delete(np.arange(len(tickets)), top)
-    some = np.random.default_rng(0).permutation(others)[:_TOP]
-    rows, stands_for = np.append(top, some), len(others) / max(len(some), 1)
-    share = tickets.sum() / tickets[rows] * np.append(np.ones(len(top)), np.full(len(some), stands_for))
-    own = jax.tree.map(lambda x: x[rows], data)
-    moment = _moment(posterior, preconditioner, own, jnp.asarray(share, float), key)
-    return float(np.linalg.eigvalsh(np.asarray(moment, np.float64))[-1])
-
-
-@eqx.filter_jit
-def _moment(
-    posterior: Posterior, preconditioner: Preconditioner, rows: PyTree, share: Array, key: Key[Array, ""]
-) -> Float[Array, "d d"]:
-    """Sum over rows of share_i g_i g_i', with respect to v, on average over points of the posterior."""
-    scale = jnp.sqrt(jnp.asarray(posterior.temperature))
-
-    def at(key: Key[Array, ""]) -> Float[Array, "d d"]:
-        theta = preconditioner.to_params(
-            tree.multiply(scale, tree.normal_like(preconditioner.center, key=key))
-        )
-        gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
-        g = jax.vmap(lambda x: tree.ravel(preconditioner.multiply_transposed(x)))(gradients)
-        return (g * share.astype(g.dtype)[:, None]).T @ g
-
-    return jnp.mean(jax.lax.map(at, jax.random.split(key, _POINTS)), axis=0)
+    def _squares(self, data: PyTree, count: int, key: Key[Array, ""]) -> np.ndarray:
+        widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data)]
+        spread = jnp.asarray(self.spread)
+        pieces = []
+        for rows, there in passes.chunks(data, 4 * sum(widths)):
+            piece = _squares(self.posterior, self.preconditioner, rows, spread, key, count)
+            pieces.append(np.asarray(piece, np.float64)[:, : int(there.sum())])
+        return np.concatenate(pieces, axis=1)
 
 
 @eqx.filter_jit
 def _squares(
-    posterior: Posterior, preconditioner: Preconditioner, rows: PyTree, key: Key[Array, ""], count: int
+    posterior: Posterior,
+    preconditioner: Preconditioner,
+    rows: PyTree,
+    spread: Float[Array, ""],
+    key: Key[Array, ""],
+    count: int,
 ) -> Float[Array, "orders n"]:
     f, center = lambda x: posterior.row_log_likelihoods(x, rows), preconditioner.center
-    scale = jnp.sqrt(jnp.asarray(posterior.temperature))
 
     def look(key: Key[Array, ""]) -> Float[Array, "orders n"]:
         first, second = jax.random.split(key)
-        change = preconditioner.multiply(tree.multiply(scale, tree.normal_like(center, key=first)))
+        change = preconditioner.multiply(tree.multiply(spread, tree.normal_like(center, key=first)))
         direction = preconditioner.multiply(tree.normal_like(center, key=second))
         slope = lambda x: jax.jvp(f, (x,), (direction,))[1]
         there = slope(jax.tree.map(jnp.add, center, change))
@@ -142,3 +122,24 @@ def _squares(
         return jnp.stack([there - jnp.mean(there), there - here, there - here - turn]) ** 2
 
     return jnp.mean(jax.lax.map(look, jax.random.split(key, count)), axis=0)
+
+
+@eqx.filter_jit
+def _moment(
+    posterior: Posterior,
+    preconditioner: Preconditioner,
+    rows: PyTree,
+    share: Float[Array, " n"],
+    spread: Float[Array, ""],
+    key: Key[Array, ""],
+) -> Float[Array, "d d"]:
+    """Sum over rows of share_i g_i g_i', with respect to v, on average over points of the posterior."""
+
+    def at(key: Key[Array, ""]) -> Float[Array, "d d"]:
+        v = tree.multiply(spread, tree.normal_like(preconditioner.center, key=key))
+        theta = preconditioner.to_params(v)
+        gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
+        g = jax.vmap(lambda x: tree.ravel(preconditioner.multiply_transposed(x)))(gradients)
+        return (g * share.astype(g.dtype)[:, None]).T @ g
+
+    return jnp.mean(jax.lax.map(at, jax.random.split(key, _POINTS)), axis=0)

@@ -18,7 +18,8 @@ from isotherm.samplers.base import Sampler
 class Warmup:
     """Settings for `iso.sample`, found by a look at the posterior. Pass it as `init`, as often as you like.
 
-    `reasons` has a line for each choice: what, its value, and why. `passes` and `seconds` are what it cost.
+    Chains start around the mode, `spread` standard deviations apart. `reasons` has a line for each choice: what, its
+    value, and why. `passes` and `seconds` are what it cost.
     """
 
     sampler: Sampler
@@ -28,17 +29,17 @@ class Warmup:
     batch_size: int
     burn_in: int
     thinning: int
-    temperature: float
+    spread: float
     passes: float
     seconds: float
     reasons: tuple[tuple[str, str, str], ...]
 
     def starts(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
         """One start a chain, drawn from the normal approximation around the mode."""
-        center, root = self.preconditioner.center, self.temperature**0.5
+        center = self.preconditioner.center
 
         def one(key: Key[Array, ""]) -> PyTree[Array]:
-            v = tree.multiply(root, tree.normal_like(center, key=key))
+            v = tree.multiply(self.spread, tree.normal_like(center, key=key))
             return self.preconditioner.to_params(v)
 
         return jax.vmap(one)(jax.random.split(key, num_chains))

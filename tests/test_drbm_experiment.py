@@ -119,7 +119,7 @@ def cells(errors):
         ({"SGHMC": [0.9, 0.2], "SGNHT": [0.5, 0.2], "CCAdL": [0.2, 0.19]}, ["reproduced"] * 3),
         ({"SGHMC": [0.9, 0.2], "SGNHT": [0.2, 0.3], "CCAdL": [0.3, 0.1]}, ["not", "not", "not"]),
         # A difference that one chain does not show; a method that never works is not robust.
-        ({"SGHMC": [None, 0.2], "SGNHT": [0.205, 0.2], "CCAdL": [0.2, 0.2]}, ["not", "reproduced", "not"]),
+        ({"SGHMC": [None, 0.2], "SGNHT": [0.205, 0.2], "CCAdL": [0.2, 0.2]}, ["not", "not", "not"]),
         ({"SGHMC": [None, 0.2], "SGNHT": [0.3, 0.2], "CCAdL": [None, None]}, ["reproduced", "not", "not"]),
     ],
 )

@@ -101,7 +101,7 @@ def test_rows_are_visited_equally_often(plan):
 def test_one_word_chooses_a_row_by_the_upper_word_of_a_product(num_data):
     bits = np.asarray(jax.random.bits(jax.random.key(7), (20_000,), jnp.uint32)).astype(np.uint64)
     wanted = (bits * np.uint64(num_data)) >> np.uint64(32)
-    np.testing.assert_array_equal(minibatch._uniform(jax.random.key(7), 20_000, num_data), wanted)
+    np.testing.assert_array_equal(minibatch.uniform(jax.random.key(7), 20_000, num_data), wanted)
 
 
 @plans

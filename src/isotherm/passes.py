@@ -44,7 +44,7 @@ def sums(
         )
         total = piece if total is None else jax.tree.map(np.add, total, piece)
     value, gradient, hessian = total
-    return value, gradient, None if hessian is None else (hessian + hessian.T) / 2
+    return np.asarray(value), gradient, None if hessian is None else (hessian + hessian.T) / 2
 
 
 def fisher(posterior: Posterior, data: PyTree, theta: PyTree) -> np.ndarray:

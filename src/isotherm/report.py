@@ -117,6 +117,7 @@ figcaption { color: var(--soft); font-size: .92rem; max-width: 46rem; }
 dl { display: grid; grid-template-columns: minmax(7rem, 12rem) 1fr; gap: .25rem 1rem; font-size: .95rem; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 44rem) {
+  figure { overflow-x: auto; } figure img { width: 52rem; max-width: none; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   table, tbody, tr, th, td, caption { display: block; }
   tr { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .7rem; margin-bottom: .7rem; }

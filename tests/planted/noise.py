@@ -14,8 +14,8 @@ NOISE = (
         "last-row-never-drawn",
         "Batches with replacement never hold the last row.",
         MINIBATCH,
-        "return _uniform(key, batch_size, num_data)",
-        "return _uniform(key, batch_size, num_data - 1)",
+        "return uniform(key, batch_size, num_data)",
+        "return uniform(key, batch_size, num_data - 1)",
         ("test_minibatch.py::test_all_batches_are_equally_likely",),
     ),
     Bug(
@@ -31,7 +31,7 @@ NOISE = (
         "Batches without replacement are drawn with replacement.",
         MINIBATCH,
         "return _head_of_permutation(key, num_data, 0, batch_size)",
-        "return _uniform(key, batch_size, num_data)",
+        "return uniform(key, batch_size, num_data)",
         ROWS,
     ),
     Bug(
@@ -62,8 +62,8 @@ NOISE = (
         "blocks-do-not-wrap",
         "Random blocks never start near the end, so rows at both ends are drawn less often.",
         MINIBATCH,
-        "_uniform(key, -(-batch_size // self.rows_per_run), num_data)",
-        "_uniform(key, -(-batch_size // self.rows_per_run), num_data - self.rows_per_run + 1)",
+        "uniform(key, -(-batch_size // self.rows_per_run), num_data)",
+        "uniform(key, -(-batch_size // self.rows_per_run), num_data - self.rows_per_run + 1)",
         ("test_minibatch.py::test_all_batches_are_equally_likely",),
     ),
     Bug(

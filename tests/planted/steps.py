@@ -162,8 +162,8 @@ STEPS = (
         ORDER,
         also=(
             (
-                "estimate = self.gradient(state.position, batch, needs=self.sampler.needs",
-                "estimate = self.gradient(before.position, batch, needs=self.sampler.needs",
+                "estimate = self.estimate(state.position, batch, needs=self.sampler.needs",
+                "estimate = self.estimate(before.position, batch, needs=self.sampler.needs",
             ),
         ),
     ),

@@ -36,8 +36,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 INFERRED = (
     "Weights start at N(0, 1/F) and N(0, 1/H), biases at zero; the prior is N(0, 1). Neither is in the paper.",
     "Values of A are not in the text: 0.1, 1, 10 and 50.",
-    "Batches have 1000 rows for connect-4 and acoustic, 500 for letter (the paper: 500 to 1000), "
-    "drawn with replacement.",
+    "Batches have 1000 rows, 500 for letter (the paper: 500 to 1000), drawn with replacement.",
     "connect-4 is split by a seeded permutation into the paper's 54,046 and 13,511 rows; which rows it drew is not "
     "published.",
     "The diagonal covariance of CCAdL comes from the difference of half-batches, whose expectation is the paper's "

@@ -71,9 +71,8 @@ def _spread(cells: Cells, tables: list[dict[str, Any]], kind: str) -> dict[str, 
     for t in tables:
         e = {m: errors(cells, t, m, kind) for m in METHODS}
         others = [e[m] for m in METHODS[:2]]
-        holds.append(
-            np.ptp(e["CCAdL"]) < min(map(np.ptp, others)) and max(e["CCAdL"]) < min(map(max, others)) + CLEAR
-        )
+        narrower = np.ptp(e["CCAdL"]) < min(map(np.ptp, others)) - CLEAR
+        holds.append(narrower and max(e["CCAdL"]) < min(map(max, others)) + CLEAR)
         lines.append(f"{t['data']} " + ", ".join(f"{np.ptp(e[m]):.3f} ({max(e[m]):.3f})" for m in METHODS))
     held, of = _in_the_paper(holds, tables)
     return claim(
@@ -82,8 +81,8 @@ def _spread(cells: Cells, tables: list[dict[str, Any]], kind: str) -> dict[str, 
         held,
         "Range of the error over A, and in brackets the largest, for SGHMC, SGNHT, CCAdL: "
         + "; ".join(lines)
-        + f". The range of CCAdL is smallest, and its largest error no worse than theirs, in {held} of {of} data "
-        "sets of the paper.",
+        + f". The range of CCAdL is smaller by more than {CLEAR}, and its largest error no worse by more than that, "
+        f"in {held} of {of} data sets of the paper.",
     )
 
 
@@ -107,11 +106,19 @@ def _small_friction(cells: Cells, tables: list[dict[str, Any]], kind: str) -> di
 def _sghmc_relies(cells: Cells, tables: list[dict[str, Any]]) -> dict[str, Any]:
     holds, lines, A = [], [], frictions(cells)
     for t in tables:
-        own = [c["step_size"] for c in cells if c["method"] == "SGHMC" and c["data"] == t["data"]]
-        good = final(cells, t["data"], "SGHMC", min(own), A[-1], "mean_error")
-        bad = final(cells, t["data"], "SGHMC", max(own), A[0], "mean_error")
-        holds.append(bad > 1.5 * good and min(own) < max(own))
-        lines.append(f"{t['data']} {bad:.3f} (h = {max(own):g}) against {good:.3f} (h = {min(own):g})")
+        own = {
+            c["step_size"]
+            for c in cells
+            if (c["method"], c["data"], c["variant"]) == ("SGHMC", t["data"], "")
+        }
+        error = {(h, a): final(cells, t["data"], "SGHMC", h, a, "mean_error") for h in own for a in A}
+        good, bad = error[min(own), A[-1]], error[max(own), A[0]]
+        best = min(error, key=lambda cell: error[cell])
+        holds.append(len(own) > 1 and bad > 1.5 * good and good < error[best] + CLEAR)
+        lines.append(
+            f"{t['data']} {bad:.3f} against {good:.3f} (best of all {error[best]:.3f}, at h = {best[0]:g}, "
+            f"A = {best[1]:g})"
+        )
     held, of = _in_the_paper(holds, tables)
     return claim(
         "The performance of SGHMC relies heavily on a small h and a large A.",
@@ -119,7 +126,8 @@ def _sghmc_relies(cells: Cells, tables: list[dict[str, Any]]) -> dict[str, Any]:
         held,
         "Error at the largest h and smallest A against that at the smallest h and largest A: "
         + "; ".join(lines)
-        + f". It is half as large again, or more, in {held} of {of} data sets of the paper.",
+        + f". The one is half as large again, or more, and the other the best of all, in {held} of {of} data sets of "
+        "the paper.",
     )
 
 

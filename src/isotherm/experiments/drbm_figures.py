@@ -40,7 +40,16 @@ def draw_panels(
                     _draw(ax, cell, kind, list(frictions))
             dead = [m for m in methods if _died(results["cells"], table["data"], m, h)]
             text = "\n".join(f"{m}: not finite" for m in dead)
-            ax.text(0.98, 0.97, text, transform=ax.transAxes, fontsize=8.5, ha="right", va="top")
+            ax.text(
+                0.98,
+                0.97,
+                text,
+                transform=ax.transAxes,
+                fontsize=8.5,
+                bbox={"fc": "white", "lw": 0, "pad": 1.5},
+                ha="right",
+                va="top",
+            )
             ax.axvspan(0, 0.2 * results["settings"]["passes"], color="#f1f2f4", lw=0, zorder=0)
             ax.set_title(f"{table['data']}, h = {h / 1e-3:g} × 10⁻³", fontsize=11)
             ax.grid(color="#e3e5e8", lw=0.8)
@@ -115,7 +124,14 @@ def draw_spread(results: dict[str, Any], methods: Sequence[str], frictions: Sequ
     for ax in axes[-1]:
         ax.set_xlabel("friction A")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=10)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=len(labels) if len(labels) <= 5 else 4,
+        frameon=False,
+        fontsize=10,
+    )
     return figure
 
 
@@ -127,4 +143,4 @@ def _legend(figure: "Figure", methods: Sequence[str], frictions: Sequence[float]
         Line2D([], [], color="#444444", ls=dashes, lw=1.6, label=f"A = {A:g}")
         for A, dashes in zip(frictions, _DASHES, strict=False)
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 7), frameon=False)
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4), frameon=False)

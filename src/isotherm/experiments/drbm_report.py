@@ -33,8 +33,13 @@ def write_page(
     names = ", ".join(t["data"] for t in results["table2"])
     lead = (
         f"Discriminative restricted Boltzmann machines on {names}: test error against passes over the data. "
-        f"{verdicts.count(results['claims'])} Chains of {settings['passes']} passes, the first fifth of them burn-in."
+        f"{verdicts.count(results['claims'])} Chains of {settings['passes']} passes, the first fifth burn-in. "
+        "h is the time step, A the friction or the strength of the artificial noise. Three of the claims are judged "
+        "twice, for the mean of the parameters and for the averaged prediction; “partly” is some of the paper's data "
+        "sets and not all."
     )
+    if "covertype" in names:
+        lead += " covertype stands in for acoustic, which is not here, and is not judged."
     if settings["passes"] < 100:
         lead += " The paper's chains have 100 passes: this is a quick look at a few of its panels."
     sections = [
@@ -47,7 +52,9 @@ def write_page(
                     figures["figure3-mean"],
                     alt="Test error of the posterior mean against data passes",
                     caption="Test error of the posterior mean of the parameters, as in the paper. Colour is the "
-                    "method, dashes the friction A. Curves above the plot have learnt nothing.",
+                    "method, dashes the friction A. Curves that leave the plot at the top are in the table below: "
+                    "where the averaged prediction (next figure) stays low, the chain has learnt, and it is the mean "
+                    "over rearranged hidden units that means nothing. Methods whose curves coincide hide each other.",
                 ),
                 report.figure(
                     figures["figure3-predictive"],
@@ -178,7 +185,8 @@ def _variants(results: dict[str, Any]) -> list[report.Html]:
         report.paragraph(
             f"Scale of the inputs, prior, initialisation and batch size, at the largest step and A = {A:g}, "
             f"after {results['settings']['variant_passes']} passes: posterior mean / averaged "
-            "prediction."
+            "prediction. Larger batches at as many passes are fewer steps. Where the two methods are equal under a "
+            "change, the verdicts above on a small A depend on what was changed."
         ),
         report.table(("data set", "change", "SGNHT", "CCAdL"), lines),
     ]

@@ -115,6 +115,5 @@ def _ellipse(mean: Any, covariance: Any) -> np.ndarray:
 
 def _legend(figure: "Figure", ax: "Axes") -> None:
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False, fontsize=10
-    )
+    columns = len(labels) if len(labels) <= 5 else 4
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False, fontsize=10)

@@ -3,13 +3,15 @@
 import jax
 from jaxtyping import Array, Key, PyTree
 
+from isotherm import tree
 from isotherm.data.rows import as_rows
-from isotherm.errors import check_count
+from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.sampling import checks
 from isotherm.tuning.choose import choose
 from isotherm.tuning.record import Warmup
 
+_LARGEST = 1000  # parameters whose Hessian is not too large
 _WARMUP = 2**32 - 8  # a fold of the run's key apart from those of its chains
 
 
@@ -41,5 +43,7 @@ def warmup(
         position, posterior, rows, num_chains=1, init_scale=0.0, init_per_chain=False, key=key
     )
     start = jax.tree.map(lambda x: x[0], starts)
+    if (size := tree.size(start)) > _LARGEST:
+        raise must("sampler", f"given for more than {_LARGEST} parameters", None, f"There are {size}.")
     n = None if batch_size is None else min(batch_size, num_data)
     return choose(posterior, rows, start, key=jax.random.fold_in(key, _WARMUP), batch_size=n)

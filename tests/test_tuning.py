@@ -1,0 +1,180 @@
+"""The warm-up: mode, coordinates, shares of rows, and the answer of `iso.sample` given nothing but the model."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm as iso
+from isotherm.models import logistic_regression
+from isotherm.tuning import metric, newton
+from isotherm.tuning.probe import Probe, Rows
+from monte_carlo import LIMIT
+
+RNG = np.random.default_rng(0)
+
+
+def regression(num_data=20_000):
+    """Correlated columns on scales from 0.01 to 100, known noise: the posterior is normal, and known."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(num_data, 4)) @ np.linalg.cholesky(0.2 * np.eye(4) + 0.8) * [0.01, 1.0, 1.0, 100.0]
+    y = x @ [20.0, -1.0, 0.5, 0.01] + rng.normal(size=num_data)
+    posterior = iso.Posterior(
+        lambda w, rows: -0.5 * (rows["y"] - rows["x"] @ w) ** 2,
+        lambda w: -0.005 * jnp.sum(w**2),
+        batched=True,
+    )
+    data = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
+    wide = {k: v.astype(np.float64) for k, v in data.items()}
+    precision = wide["x"].T @ wide["x"] + 0.01 * np.eye(4)
+    covariance = np.linalg.inv(precision)
+    return posterior, data, covariance @ wide["x"].T @ wide["y"], covariance
+
+
+def test_newton_finds_the_mode_of_a_normal_posterior():
+    posterior, data, mean, covariance = regression()
+    rows = jax.tree.map(jnp.asarray, data)
+    top = newton.climb(posterior, rows, jnp.asarray([1e3, -1e3, 1e3, 10.0]), seed=0)
+    off = (np.asarray(top.point.theta, np.float64) - mean) / np.sqrt(np.diag(covariance))
+    assert np.sqrt(np.mean(off**2)) < 0.1
+    np.testing.assert_allclose(np.linalg.inv(top.point.hessian), covariance, rtol=1e-3, atol=0)
+    assert top.passes < 6
+
+
+@pytest.mark.parametrize("name", ["student", "laplace"])
+def test_newton_where_the_hessian_misleads(name):
+    """Far from the mode Student's t is concave, and Laplace's distribution has no curvature anywhere."""
+    rng = np.random.default_rng(2)
+    x = (5 + rng.standard_t(3, size=3000)).astype(np.float32)
+    density = {"student": lambda z: -2 * jnp.log1p(z**2 / 3), "laplace": lambda z: -jnp.abs(z)}[name]
+    posterior = iso.Posterior(
+        lambda p, row: density((row - p["m"]) * jnp.exp(-p["s"])) - p["s"],
+        lambda p: -0.5 * (p["m"] / 100) ** 2 - 0.5 * p["s"] ** 2,
+    )
+    top = newton.climb(posterior, jnp.asarray(x), {"m": jnp.asarray(-20.0), "s": jnp.zeros(())}, seed=0)
+    grid = np.linspace(4.5, 5.5, 201)
+    u = [-float(posterior.log_density({"m": jnp.asarray(m), "s": top.point.theta["s"]}, x)) for m in grid]
+    assert abs(float(top.point.theta["m"]) - grid[int(np.argmin(u))]) < 0.1 * 3 / np.sqrt(3000) + 0.005
+    found = metric.find_metric(posterior, jnp.asarray(x), top, key=jax.random.key(0))
+    assert found.normal
+    assert ("Fisher" in found.kind) == (name == "laplace")
+
+
+def test_whitened_curvature_is_the_identity():
+    matrix = np.array([[4.0, 1.0, 0.0], [1.0, 100.0, -3.0], [0.0, -3.0, 0.5]])
+    chart = metric.whitened(matrix, jnp.zeros(3))
+    np.testing.assert_allclose(chart.root.T @ matrix @ chart.root, np.eye(3), atol=1e-5)
+    np.testing.assert_allclose(chart.root @ chart.inverse, np.eye(3), atol=1e-5)
+    # Each coordinate is nearest to its own parameter: v_j has its largest correlation with theta_j.
+    correlation = np.asarray(chart.root) / np.sqrt(np.diag(np.linalg.inv(matrix)))[:, None]
+    assert (np.argmax(np.abs(correlation), axis=0) == np.arange(3)).all()
+
+
+def test_tickets_follow_the_noise_and_lower_it():
+    squares = np.array([np.ones(1000), np.where(np.arange(1000) % 100, 1e-6, 1.0), np.zeros(1000)])
+    rows = Rows(squares, 1, 0.0)
+    tickets = rows.tickets(1)
+    assert (tickets >= 1).all()
+    assert tickets.sum() == 2000  # of one shape, whatever the noise
+    assert tickets[::100].min() > 80
+    # C of one row is (sum of tickets) * sum (squares / tickets) against N * sum squares.
+    assert rows.noise(1) == pytest.approx(1000 * squares[1].sum())
+    assert rows.noise(1, tickets) == pytest.approx(2000 * np.sum(squares[1] / tickets))
+    assert rows.noise(1, tickets) < rows.noise(1) / 40
+    assert (rows.tickets(2) == 2).all()
+
+
+def test_the_probe_measures_the_noise():
+    """Against gradients of the rows of a logistic regression by hand; 6 probes of 2,000 rows and 5 directions."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2000, 5)) * [1, 1, 1, 1, 3]
+    y = np.where(rng.random(2000) < 0.5, 1, -1)
+    data = {"x": jnp.asarray(x, jnp.float32), "y": jnp.asarray(y, jnp.float32)}
+    posterior = logistic_regression()
+    top = newton.climb(posterior, data, jnp.zeros(5), seed=0)
+    chart = metric.whitened(top.point.hessian, top.point.theta)
+    look = Probe(posterior, data, chart, 1.0)
+    rows = look.all_rows(key=jax.random.key(0))
+    z, a = x @ np.asarray(chart.root, np.float64), np.asarray(top.point.theta, np.float64)
+    at = lambda w: (y / (1 + np.exp(y * (x @ w))))[:, None] * z
+    exact = 2000 * np.mean(np.sum((at(a) - at(a).mean(0)) ** 2, axis=1)) * 2000 / 5
+    assert rows.noise(0) == pytest.approx(
+        exact, rel=0.35
+    )  # 30 squares of normal numbers: 5 x 0.26 / sqrt(...)
+    assert rows.noise(2) < 0.1 * rows.noise(1) < 0.01 * rows.noise(0)
+    worst = look.lead(posterior, np.ones(2000, int), np.zeros(0, int), key=jax.random.key(1))
+    moment = 2000 * at(a).T @ at(a)
+    assert worst == pytest.approx(np.linalg.eigvalsh(moment)[-1], rel=0.1)
+
+
+def test_the_record_is_reusable_and_says_why():
+    posterior, data, *_ = regression(2000)
+    tuned = iso.warmup(posterior, data, jnp.zeros(4), seed=3)
+    told = str(tuned)
+    for name in ("mode", "preconditioner", "gradient", "minibatch", "batch_size", "step_size", "friction"):
+        assert name in told
+    assert tuned.passes < 15
+    common = {"num_draws": 20, "num_chains": 2, "seed": 3, "progress": False}
+    first = iso.sample(posterior, data, tuned, **common)
+    again = iso.sample(posterior, data, jnp.zeros(4), **common)
+    np.testing.assert_array_equal(first.posterior, again.posterior)
+    assert first.settings["warmup"]["choices"]["gradient"]["value"] == "control variate, order 2"
+    assert first.settings["burn_in"] == tuned.burn_in
+    fewer = iso.sample(posterior, data, tuned, thinning=1, burn_in=0, **common)
+    assert fewer.settings["steps"] == 20
+
+
+def exact_check(draws, mean, covariance):
+    """Means, variances and correlations against a normal posterior, by the spread of many chains."""
+    x = np.asarray(draws.posterior, np.float64)
+    w = np.linalg.inv(np.linalg.cholesky(covariance))
+    v = (x - mean) @ w.T
+    chains = len(v)
+    for f in (
+        v.mean(axis=1),
+        np.einsum("cdi,cdj->cij", v, v).reshape(chains, -1) / v.shape[1] - np.eye(4).ravel(),
+    ):
+        error = f.std(axis=0, ddof=1) / np.sqrt(chains)
+        assert (
+            np.abs(f.mean(axis=0) / error).max() < LIMIT * 1.15
+        )  # t with 63 degrees at the level of 5 sigma
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [1.0, 0.25])
+def test_the_default_on_a_normal_posterior(temperature):
+    posterior, data, mean, covariance = regression()
+    posterior = iso.Posterior(
+        posterior.log_likelihood, posterior.log_prior, batched=True, temperature=temperature
+    )
+    draws = iso.sample(posterior, data, jnp.zeros(4), num_draws=400, num_chains=64, progress=False)
+    exact_check(draws, mean, covariance * temperature)
+
+
+@pytest.mark.slow
+def test_the_default_on_a_skewed_posterior():
+    """Rare events: 100 of 20,000. Against importance-free quadrature in two dimensions."""
+    rng = np.random.default_rng(5)
+    x = np.column_stack([rng.normal(size=20_000), np.ones(20_000)])
+    y = np.where(rng.random(20_000) < 1 / (1 + np.exp(5.8 - 0.8 * x[:, 0])), 1.0, -1.0)
+    data = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
+    draws = iso.sample(
+        logistic_regression(3.0), data, jnp.zeros(2), num_draws=1000, num_chains=32, progress=False
+    )
+    d = np.asarray(draws.posterior, np.float64).reshape(-1, 2)
+    centre, reach = d.mean(axis=0), 6 * d.std(axis=0)
+    grids = [np.linspace(c - r, c + r, 121) for c, r in zip(centre, reach, strict=True)]
+    W = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1).reshape(-1, 2)
+    u = np.array([np.logaddexp(0, -y * (x @ w)).sum() + w @ w / 18 for w in W])
+    p = np.exp(u.min() - u)
+    p = p / p.sum()
+    mean = p @ W
+    sd = np.sqrt(p @ (W - mean) ** 2)
+    by_chain = np.asarray(draws.posterior, np.float64)
+    error = by_chain.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(32)
+    assert (np.abs(d.mean(axis=0) - mean) < LIMIT * 1.3 * error).all()  # t with 31 degrees
+    # Control of the mean noise alone leaves a bias of about s/2 in the variance, where s is at most 0.05.
+    ratio = by_chain.var(axis=1) / sd**2
+    assert (
+        np.abs(ratio.mean(axis=0) - 1) < 0.025 + LIMIT * 1.3 * ratio.std(axis=0, ddof=1) / np.sqrt(32)
+    ).all()

@@ -1,10 +1,10 @@
 """Tall data without tuning: `iso.sample(posterior, data, init)` beside NumPyro's NUTS, in one run.
 
-    python benchmarks/tall.py --only a9a --nuts
+    python benchmarks/tall.py --only a9a --methods iso,laplace,nuts
 
 Errors are against the moments in `benchmarks/references` (Hamiltonian Monte Carlo in double precision, 256 chains, made
 by `tall_reference.py`). NUTS has a dense mass matrix, as many chains, and the same rows. Times are given with
-compilation and, for a second call on data of the same shape, without. Needs the extra `bench` for `--nuts`.
+compilation and, for a second call on data of the same shape, without. Needs the extra `bench` for `nuts`.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def laplace(name: str) -> dict:
 
 
 def nuts(name: str, chains: int, draws: int, warmup: int) -> dict:
-    """NumPyro, all chains side by side."""
+    """NumPyro, a chain on each device or one after the other."""
     from numpyro.infer import MCMC, NUTS
 
     posterior, data, init = PROBLEMS[name]()
@@ -118,7 +118,7 @@ def nuts(name: str, chains: int, draws: int, warmup: int) -> dict:
             num_warmup=warmup,
             num_samples=draws,
             num_chains=chains,
-            chain_method="vectorized",
+            chain_method="parallel" if jax.local_device_count() >= chains else "sequential",
             progress_bar=False,
         )
         sampler.run(jax.random.key(seed), init_params=starts, extra_fields=("num_steps",))
@@ -150,24 +150,27 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PROBLEMS))
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--nuts", action="store_true")
+    parser.add_argument("--methods", default="iso,laplace")
     parser.add_argument("--nuts-draws", type=int, default=1000)
     parser.add_argument("--nuts-warmup", type=int, default=500)
     parser.add_argument("--out", type=Path, default=Path("out/tall"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    methods = {
+        "iso": lambda name: ours(name, options.chains, options.draws),
+        "laplace": laplace,
+        "nuts": lambda name: nuts(name, options.chains, options.nuts_draws, options.nuts_warmup),
+    }
     rows = []
     for name in options.only.split(","):
-        own = [ours(name, options.chains, options.draws), laplace(name)]
-        if options.nuts:
-            own.append(nuts(name, options.chains, options.nuts_draws, options.nuts_warmup))
-        for row in own:
+        for method in options.methods.split(","):
+            row = methods[method](name)
             print(
                 json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}),
                 flush=True,
             )
-        rows += own
-        (options.out / "tall.json").write_text(json.dumps(rows, indent=1) + "\n")
+            rows.append(row)
+            (options.out / "tall.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

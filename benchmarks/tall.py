@@ -2,8 +2,8 @@
 
     python benchmarks/tall.py --only a9a --methods iso,laplace,nuts
 
-Errors are against the moments in `benchmarks/references` (Hamiltonian Monte Carlo in double precision, 256 chains, made
-by `tall_reference.py`). NUTS has a dense mass matrix, as many chains, and the same rows. Times are given with
+Errors are against the moments in `benchmarks/references` (Hamiltonian Monte Carlo in double precision, 256 chains,
+made by `tall_reference.py`). NUTS has a dense mass matrix, as many chains, and the same rows. Times are given with
 compilation and, for a second call on data of the same shape, without. Needs the extra `bench` for `nuts`.
 """
 

@@ -193,6 +193,7 @@ def test_as_many_parameters_as_chains_do_not_confuse_the_error():
         call(model=(posterior(lambda t, d: d * t), DATA, jnp.zeros(2)), num_chains=2)
 
 
+@pytest.mark.slow
 def test_parameters_of_16_bits_move_in_32():
     """The model sees what it was written for, and a step of less than its rounding is not lost."""
     seen = []

@@ -129,6 +129,7 @@ def test_rows_are_drawn_by_their_tickets():
     np.testing.assert_allclose(batch.weights, (TICKETS.sum() / (N * TICKETS))[np.asarray(batch.index)])
 
 
+@pytest.mark.slow
 def test_sample_binds_the_anchor_to_the_start():
     draws = iso.sample(
         POSTERIOR,

@@ -133,6 +133,7 @@ def test_arviz_gets_names_dims_and_statistics():
     assert set(data["sample_stats"].data_vars) == {"kinetic_temperature", "xi"}
 
 
+@pytest.mark.slow
 def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
     _, data, _ = normal_mean()
     draws = call(iso.CCAdL(0.01, 5.0, iso.Dense()), num_draws=4000, thinning=5, burn_in=2000, num_chains=4)

@@ -79,6 +79,7 @@ def test_ccadl_with_zero_covariance_is_sgnht(covariance):
     assert_same(ccadl, sgnht)
 
 
+@pytest.mark.slow
 def test_ccadl_on_identical_rows_is_sgnht():
     """Rows that are all alike have V = 0 whatever batch is drawn. Bit for bit, although CCAdL takes a mean of
     gradients per row and SGNHT the gradient of the sum: with two equal rows both round once."""

@@ -201,6 +201,7 @@ def averaged(kind, contrasts, like=LIKE):
     return jax.lax.scan(step, kind.init(like), contrasts)[0]
 
 
+@pytest.mark.slow
 @kinds
 def test_chains_side_by_side_are_chains_one_by_one(kind):
     z = jnp.asarray(np.random.default_rng(10).normal(size=(3, 9, 1, D)), jnp.float32)

@@ -41,6 +41,7 @@ def test_forces_and_contrasts_are_pulled_back(chart):
         np.testing.assert_allclose(tree.ravel(row), (1, 3)[i] * tree.ravel(pull(x)), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampler",
     [

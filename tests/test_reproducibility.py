@@ -63,6 +63,7 @@ def test_a_seed_repeats_and_another_does_not():
     assert not np.isin(first.posterior, other.posterior).any()
 
 
+@pytest.mark.slow
 def test_a_progress_bar_changes_nothing(monkeypatch, capsys):
     plain = short()
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -107,6 +107,7 @@ def test_the_probe_measures_the_noise():
     assert worst == pytest.approx(np.linalg.eigvalsh(moment)[-1], rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_record_is_reusable_and_says_why():
     posterior, data, *_ = regression(2000)
     tuned = iso.warmup(posterior, data, jnp.zeros(4), seed=3)

@@ -80,12 +80,12 @@ def ours(name: str, chains: int, draws: int) -> dict:
 
 def laplace(name: str) -> dict:
     """The normal distribution around the mode."""
-    from isotherm.tuning.newton import point_at
+    from isotherm.tuning.newton import climb, point_at
 
     posterior, data, init = PROBLEMS[name]()
     data = jax.tree.map(jnp.asarray, data)
-    theta, truth = init, _truth(name)
-    for _ in range(30):
+    theta, truth = climb(posterior, data, init, seed=0).point.theta, _truth(name)
+    for _ in range(4):
         here = point_at(posterior, data, theta)
         step = np.linalg.solve(here.hessian, -here.gradient)
         theta = tree.unravel_like(tree.ravel(theta) + jnp.asarray(step, jnp.float32), theta)

@@ -7,6 +7,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from isotherm.posterior import Posterior as Posterior
+from isotherm.transforms import Bounded as Bounded
+from isotherm.transforms import Ordered as Ordered
+from isotherm.transforms import Positive as Positive
+from isotherm.transforms import Simplex as Simplex
 
 # Minibatches
 from isotherm.data.minibatch import MinibatchPlan as MinibatchPlan

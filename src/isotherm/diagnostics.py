@@ -110,6 +110,8 @@ def summarise(draws: "Draws") -> Summary:
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
         flat = leaf[chains].reshape(len(chains), leaf.shape[1], -1).astype(np.float64)
         heat = temperature[chains].reshape(len(chains), -1)
+        if heat.shape[1] != flat.shape[2]:  # of a simplex, whose coordinates are one fewer
+            heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(chains), flat.shape[2]))
         labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
         rows += [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
     target = draws.settings["sampler"].get("temperature")

@@ -11,6 +11,7 @@ from isotherm.gradient import FullData, Gradient
 from isotherm.preconditioner import Preconditioner
 from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler
+from isotherm.transforms import Constraint
 
 _START = 2**32 - 2  # a fold of the chain's key that no step number reaches
 
@@ -35,6 +36,7 @@ class Kernel(eqx.Module):
     batch_size: int = eqx.field(static=True)
     minibatch: MinibatchPlan = WithReplacement()
     preconditioner: Preconditioner | None = None
+    constraint: Constraint | None = None
 
     def init(self, position: PyTree, data: PyTree, *, key: Key[Array, ""]) -> State:
         """The state before the first step, its covariance seeded with a few batches of `data`."""
@@ -62,6 +64,11 @@ class Kernel(eqx.Module):
     def params(self, position: PyTree) -> PyTree:
         """The parameters at a position of the sampler, which are the same without a preconditioner."""
         return position if self.preconditioner is None else self.preconditioner.to_params(position)
+
+    def recorded(self, position: PyTree) -> PyTree:
+        """The parameters as draws have them: constrained where there are transforms."""
+        params = self.params(position)
+        return params if self.constraint is None else self.constraint.constrained(params)
 
     def estimate(
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from isotherm.hyper import check_positive, hyper_parameter
+from isotherm.transforms import Constraint
 
 
 class Posterior(eqx.Module):
@@ -25,18 +26,38 @@ class Posterior(eqx.Module):
       `batched=True`, `(params, batch) -> one value per row`.
     - `log_prior`: `params -> scalar`. `None` is a flat prior.
     - `temperature`: T above; 1 is the Bayesian posterior. Samplers take it from here unless given their own.
+    - `transforms`: pytree like the parameters, or a prefix of it, with a transform where a leaf is constrained and
+      `None` where it is free, such as `{"w": None, "sigma": iso.Positive()}`. Both functions, `init` and the draws
+      are in the constrained parameters; chains move free ones, and the volume is taken care of.
     """
 
     log_likelihood: Callable[[PyTree, PyTree], Array]
     log_prior: Callable[[PyTree], Array] | None = None
     batched: bool = eqx.field(default=False, static=True, kw_only=True)
     temperature: Float[Array, ""] | float = hyper_parameter(default=1.0, kw_only=True)
+    transforms: PyTree = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self) -> None:
         for name, f in (("log_likelihood", self.log_likelihood), ("log_prior", self.log_prior)):
             if not callable(f) and not (name == "log_prior" and f is None):
                 raise TypeError(f"`{name}` of `Posterior` must be a function; got {f!r}.")
         check_positive(self, "temperature")
+
+    @property
+    def constraint(self) -> Constraint | None:
+        """The transforms as one map; `None` where all parameters are free."""
+        return None if self.transforms is None else Constraint(self.transforms)
+
+    @property
+    def unconstrained(self) -> "Posterior":
+        """The density of the free parameters."""
+        constraint = self.constraint
+        if constraint is None:
+            return self
+        likelihood = Constrained(self.log_likelihood, constraint)
+        return Posterior(
+            likelihood, FreePrior(self, constraint), batched=self.batched, temperature=self.temperature
+        )
 
     def row_log_likelihoods(self, position: PyTree, rows: PyTree) -> Float[Array, " n"]:
         """The log-likelihood of each row, whichever form it was given in."""
@@ -57,3 +78,27 @@ class Posterior(eqx.Module):
     def log_density(self, position: PyTree, data: PyTree) -> Float[Array, ""]:
         """-U on all rows of `data`: what a full-data method would target at temperature 1."""
         return jnp.sum(self.row_log_likelihoods(position, data)) + self.prior_log_density(position)
+
+
+class Constrained(eqx.Module):
+    """A function of constrained parameters as one of the free ones."""
+
+    function: Callable[..., Array]
+    constraint: Constraint
+
+    def __call__(self, free: PyTree, *rest: PyTree) -> Array:
+        """The function at the constrained parameters."""
+        return self.function(self.constraint.constrained(free), *rest)
+
+
+class FreePrior(eqx.Module):
+    """log pi(theta) + T log |d theta / d free|: at temperature T the volume counts once, not 1/T times."""
+
+    posterior: Posterior
+    constraint: Constraint
+
+    def __call__(self, free: PyTree) -> Float[Array, ""]:
+        """The log-prior of the free parameters."""
+        prior = self.posterior.prior_log_density(self.constraint.constrained(free))
+        volume = self.constraint.log_volume(free)
+        return prior + jnp.asarray(self.posterior.temperature, volume.dtype) * volume

@@ -53,6 +53,7 @@ def reference_posterior(
     rows, num_data = as_rows(data)
     key = checks.as_key(seed)
     keys = jax.random.split(jax.random.fold_in(key, _STREAM), num_chains + 1)
+    constraint, init, posterior = posterior.constraint, checks.freed(init, posterior), posterior.unconstrained
     positions = checks.per_chain(
         init,
         posterior,
@@ -70,7 +71,9 @@ def reference_posterior(
             chains.append(jax.tree.map(np.asarray, chain))
             bar.update((c + 1) * (warmup + num_draws), None)
     position, gradient, stats = jax.tree.map(lambda *x: np.stack(x), *chains)
-    return _wrap(posterior, position, gradient, stats, num_data, warmup, key, time.perf_counter() - began)
+    drawn = position if constraint is None else jax.tree.map(np.asarray, constraint.constrained(position))
+    seconds = time.perf_counter() - began
+    return _wrap(posterior, drawn, position, gradient, stats, num_data, warmup, key, seconds)
 
 
 @eqx.filter_jit
@@ -112,6 +115,7 @@ def _nuts(
 
 def _wrap(
     posterior: Posterior,
+    drawn: PyTree,
     position: PyTree,
     gradient: PyTree,
     stats: dict[str, np.ndarray],
@@ -123,6 +127,7 @@ def _wrap(
     num_chains, num_draws = stats["diverging"].shape
     T = float(posterior.temperature)
     x = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(position)]
+    own = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), drawn)
     grad_u = [-T * np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(gradient)]
     unflatten = jax.tree.structure(position).unflatten
     virial = [np.mean((a - a.mean(1, keepdims=True)) * g, axis=1) for a, g in zip(x, grad_u, strict=True)]
@@ -130,15 +135,15 @@ def _wrap(
     size = tree.size(jax.tree.map(lambda a: a[0, 0], position))
     steps = int(stats["num_integration_steps"].sum(axis=1).mean())
     return Draws(
-        posterior=position,
+        posterior=drawn,
         stats={
             **stats,
             "configurational_temperature": np.concatenate(flat, axis=1).sum(axis=1) / size,
         },
         moments=Moments(
             count=np.full(num_chains, num_draws),
-            mean=unflatten([a.mean(1) for a in x]),
-            variance=unflatten([a.var(1, ddof=1) for a in x]),
+            mean=jax.tree.map(lambda a: a.mean(1), own),
+            variance=jax.tree.map(lambda a: a.var(1, ddof=1), own),
             temperature=unflatten(virial),
         ),
         status=tuple(

@@ -16,6 +16,7 @@ from isotherm.errors import IsothermWarning, check_count, must
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.samplers.base import Sampler
+from isotherm.transforms import check_support
 
 _ROWS_TRIED = 4096
 
@@ -103,6 +104,20 @@ def as_position(init: PyTree) -> PyTree[Array]:
             )
     # An explicit dtype: a weakly typed leaf would change its type, and compile again, after the first chunk.
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), init)
+
+
+def freed(init: PyTree, posterior: Posterior) -> PyTree[Array]:
+    """`init` as arrays of free parameters; refused where it is outside the support."""
+    position, constraint = as_position(init), posterior.constraint
+    if constraint is None:
+        return position
+    try:
+        check_support(constraint, position)
+    except (ValueError, TypeError) as error:
+        if "inside the support" not in str(error):
+            error.add_note("`transforms` must have the structure of `init`, or be a prefix of it.")
+        raise
+    return constraint.free(position)
 
 
 def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:

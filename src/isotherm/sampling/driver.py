@@ -110,6 +110,7 @@ def sample(
         preconditioner=preconditioner,
         init_scale=init_scale,
         init_per_chain=init_per_chain,
+        free=found is not None,
     )
     draws = settings.run([sampler], progress=progress)[0]
     if found is not None:
@@ -181,6 +182,7 @@ class _Settings:
     preconditioner: Preconditioner | None
     init_scale: float
     init_per_chain: bool | None
+    free: bool = False  # whether `init` is of free parameters, whatever the transforms
 
     def run(self, samplers: Sequence[Sampler], *, progress: bool) -> list[Draws]:
         """Check everything; then run samplers of one shape side by side, one shape after the other."""
@@ -193,7 +195,8 @@ class _Settings:
         checks.check_steps(self.burn_in + self.num_draws * self.thinning)
         key = checks.as_key(self.seed)
         data, num_data = as_rows(self.data)
-        init, posterior = checks.in_32_bits(self.init, self.posterior)
+        init = self.init if self.free else checks.freed(self.init, self.posterior)
+        init, posterior = checks.in_32_bits(init, self.posterior.unconstrained)
         starts = checks.per_chain(
             init,
             posterior,
@@ -254,7 +257,15 @@ class _Settings:
         return Job(
             sampler=sampler,
             axis=axis,
-            kernel=Kernel(samplers[0], gradient, num_data, batch_size, minibatch, self.preconditioner),
+            kernel=Kernel(
+                samplers[0],
+                gradient,
+                num_data,
+                batch_size,
+                minibatch,
+                self.preconditioner,
+                self.posterior.constraint,
+            ),
             data=data,
             positions=starts,
             key=key,

@@ -106,7 +106,7 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     state, info, visit = kernel.step(lane.state, data, key=key)
     running = lane.ended < 0
     alive = running & (info.status == Status.RUNNING)
-    params, visited = kernel.params(state.position), visit.position
+    params, visited = kernel.recorded(state.position), visit.position
     if isinstance(kernel.sampler, SGHMC) and kernel.sampler.scheme == "symmetric":
         # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
         visited = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
@@ -127,14 +127,15 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
 
 
 def _no_moments(kernel: Kernel, position: PyTree) -> Accumulator:
-    return Accumulator.start(kernel.params(position), None if kernel.preconditioner is None else position)
+    same = kernel.preconditioner is None and kernel.constraint is None
+    return Accumulator.start(kernel.recorded(position), None if same else position)
 
 
 def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:
     # A chain that has ended draws NaN: a frozen position would look like a draw.
     running = lane.ended < 0
     mask = lambda x: jnp.where(running, x, jnp.nan)
-    return Kept(jax.tree.map(mask, kernel.params(lane.state.position)), jax.tree.map(mask, lane.stats))
+    return Kept(jax.tree.map(mask, kernel.recorded(lane.state.position)), jax.tree.map(mask, lane.stats))
 
 
 def _scalars(info: Info) -> dict[str, Array]:

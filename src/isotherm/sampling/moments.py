@@ -36,33 +36,48 @@ class Accumulator(eqx.Module):
     """What one chain adds up over every step after burn-in, parameter by parameter.
 
     With d the deviation of theta from `reference`, y that of the sampler's position from `origin` and g the gradient
-    of U with respect to it, leaves of `sums` hold d, d^2, g, y g and, where a preconditioner makes it differ from
-    d, y along their first axis: one buffer in the loop's carry instead of four or five.
+    of U with respect to it, leaves of `sums` hold d and d^2 along their first axis, and those of `virial` y, g and
+    y g. Where the sampler moves theta itself there is no `origin`, and `sums` hold d, d^2, g and d g: one buffer in
+    the loop's carry instead of many.
     """
 
     count: Int[Array, ""]
     reference: PyTree[Array]
     origin: PyTree[Array] | None
     sums: Sum
+    virial: Sum | None
 
     @staticmethod
     def start(params: PyTree, position: PyTree | None) -> "Accumulator":
         """Empty sums around `params` and, where the sampler moves something else, around its `position`."""
-        rows = 4 if position is None else 5
-        sums = Sum.zero(jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), params))
-        return Accumulator(jnp.zeros((), jnp.int32), params, position, sums)
+        stack = lambda rows, like: Sum.zero(
+            jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), like)
+        )
+        count = jnp.zeros((), jnp.int32)
+        if position is None:
+            return Accumulator(count, params, None, stack(4, params), None)
+        return Accumulator(count, params, position, stack(2, params), stack(3, position))
 
     def add(self, params: PyTree, visited: PyTree, force: PyTree, use: Bool[Array, ""]) -> "Accumulator":
         """One more step, where `use` holds: the new parameters, and the force at the position visited."""
 
-        def terms(reference: Array, origin: Array, new: Array, old: Array, f: Array) -> Array:
-            d, y, g = new - reference, old - origin, -f
-            own = [] if self.origin is None else [y]
-            return jnp.where(use, jnp.stack([d, d * d, g, y * g, *own]), 0)
+        def own(reference: Array, new: Array) -> list[Array]:
+            d = new - reference
+            return [d, d * d]
 
-        origin = self.reference if self.origin is None else self.origin
-        x = jax.tree.map(terms, self.reference, origin, params, visited, force)
-        return Accumulator(self.count + use, self.reference, self.origin, self.sums.add(x))
+        def pair(origin: Array, old: Array, f: Array) -> list[Array]:
+            y, g = old - origin, -f
+            return [y, g, y * g]
+
+        if self.origin is None or self.virial is None:
+            both = lambda r, new, old, f: jnp.where(use, jnp.stack([*own(r, new), *pair(r, old, f)[1:]]), 0)
+            sums = self.sums.add(jax.tree.map(both, self.reference, params, visited, force))
+            return Accumulator(self.count + use, self.reference, None, sums, None)
+        one = lambda r, new: jnp.where(use, jnp.stack(own(r, new)), 0)
+        two = lambda o, old, f: jnp.where(use, jnp.stack(pair(o, old, f)), 0)
+        sums = self.sums.add(jax.tree.map(one, self.reference, params))
+        virial = self.virial.add(jax.tree.map(two, self.origin, visited, force))
+        return Accumulator(self.count + use, self.reference, self.origin, sums, virial)
 
 
 def finish(accumulator: Accumulator) -> Moments:
@@ -72,16 +87,22 @@ def finish(accumulator: Accumulator) -> Moments:
     divisor = np.where(count > 0, count, np.nan)
     bessel = np.where(count > 1, count / np.maximum(count - 1.0, 1.0), np.nan)
 
-    def moments(reference: Array, total: Array, lost: Array) -> list[np.ndarray]:
-        per_chain = (-1,) + (1,) * (total.ndim - 2)
-        sums = np.asarray(total, np.float64) - np.asarray(lost, np.float64)
-        d, d2, g, yg, *own = np.moveaxis(sums, 1, 0) / divisor.reshape(per_chain)
-        variance = np.maximum(d2 - d * d, 0) * bessel.reshape(per_chain)
-        y = own[0] if own else d
-        return [np.asarray(reference, np.float64) + d, variance, yg - y * g]
+    def spread(x: np.ndarray, like: np.ndarray) -> np.ndarray:
+        return x.reshape((-1,) + (1,) * (like.ndim - 1))
+
+    def means(sums: Sum) -> list[list[np.ndarray]]:
+        """For each leaf, of each quantity that was summed."""
+        pairs = zip(jax.tree.leaves(sums.total), jax.tree.leaves(sums.lost), strict=True)
+        wide = [np.asarray(total, np.float64) - np.asarray(lost, np.float64) for total, lost in pairs]
+        return [[x / spread(divisor, x) for x in np.moveaxis(sums, 1, 0)] for sums in wide]
 
     reference, structure = jax.tree.flatten(accumulator.reference)
-    sums = zip(jax.tree.leaves(accumulator.sums.total), jax.tree.leaves(accumulator.sums.lost), strict=True)
-    rows = [moments(r, *pair) for r, pair in zip(reference, sums, strict=True)]
-    mean, variance, temperature = (structure.unflatten(x) for x in zip(*rows, strict=True))
-    return Moments(count, mean, variance, temperature)
+    own = means(accumulator.sums)
+    mean = [np.asarray(r, np.float64) + x[0] for r, x in zip(reference, own, strict=True)]
+    variance = [np.maximum(x[1] - x[0] ** 2, 0) * spread(bessel, x[0]) for x in own]
+    if accumulator.virial is None:
+        temperature = structure.unflatten([dg - d * g for d, _, g, dg in own])
+    else:
+        virial = means(accumulator.virial)
+        temperature = jax.tree.structure(accumulator.origin).unflatten([yg - y * g for y, g, yg in virial])
+    return Moments(count, structure.unflatten(mean), structure.unflatten(variance), temperature)

@@ -161,7 +161,7 @@ class _Store:
 
     def result(self, lanes: loop.Lane) -> loop.Kept:
         if self.arrays is None:
-            empty = loop.Kept(lanes.state.position, lanes.stats)
+            empty = loop.Kept(lanes.accumulator.reference, lanes.stats)
             return jax.tree.map(lambda x: np.empty((x.shape[0], 0, *x.shape[1:]), x.dtype), empty)
         return jax.tree.map(lambda x: x[:, : self.filled], self.arrays)
 

@@ -38,7 +38,7 @@ def warmup(
     rows, num_data = as_rows(data)
     if batch_size is not None:
         check_count("batch_size", batch_size, minimum=2)
-    position, posterior = checks.in_32_bits(init, posterior)
+    position, posterior = checks.in_32_bits(checks.freed(init, posterior), posterior.unconstrained)
     starts = checks.per_chain(
         position, posterior, rows, num_chains=1, init_scale=0.0, init_per_chain=False, key=key
     )

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.posterior import Posterior
@@ -18,40 +18,42 @@ from isotherm.posterior import Posterior
 _NUMBERS = 2**20  # of a piece: rows times parameters
 
 
-def chunks(data: PyTree, numbers_per_row: int) -> Iterator[tuple[PyTree, Bool[Array, " n"]]]:
-    """The rows in pieces of equal length, the last one filled up, and which rows of a piece are there."""
+def chunks(
+    data: PyTree, numbers_per_row: int, rows: np.ndarray | None = None
+) -> Iterator[tuple[Int[Array, " n"], Bool[Array, " n"]]]:
+    """All rows, or those given, in pieces of one length: their numbers, and which of a piece are not filling.
+
+    The length does not depend on how many rows are asked for, so that one program serves any number of them.
+    """
     num_data = jax.tree.leaves(data)[0].shape[0]
+    rows = np.arange(num_data) if rows is None else rows
     length = min(num_data, max(256, _NUMBERS // numbers_per_row))
-    for begin in range(0, num_data, length):
-        index = np.minimum(np.arange(begin, begin + length), num_data - 1)
-        there = jnp.asarray(np.arange(begin, begin + length) < num_data)
-        if begin + length <= num_data:
-            yield jax.tree.map(lambda x, b=begin: x[b : b + length], data), there
-        else:
-            yield jax.tree.map(lambda x, i=index: x[i], data), there
+    for begin in range(0, len(rows), length):
+        own = rows[begin : begin + length]
+        there = np.arange(length) < len(own)
+        yield jnp.asarray(np.resize(own, length), jnp.int32), jnp.asarray(there)
 
 
 def sums(
-    posterior: Posterior, data: PyTree, theta: PyTree, *, order: int
+    posterior: Posterior, data: PyTree, theta: PyTree, *, order: int, rows: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Value, gradient and, to order 2, Hessian of the log-likelihood of all rows, over the ravelled parameters."""
-    size = tree.size(theta)
-    widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data)]
     total: Any = None
-    for rows, there in chunks(data, max(sum(widths), size if order == 2 else 1)):
-        piece = jax.tree.map(
-            lambda x: np.asarray(x, np.float64), _piece(posterior, theta, rows, there, order)
-        )
+    for index, there in chunks(data, _numbers(data, theta if order == 2 else None), rows):
+        piece = _piece(posterior, theta, data, index, there, order)
+        piece = jax.tree.map(lambda x: np.asarray(x, np.float64), piece)
         total = piece if total is None else jax.tree.map(np.add, total, piece)
     value, gradient, hessian = total
     return np.asarray(value), gradient, None if hessian is None else (hessian + hessian.T) / 2
 
 
-def fisher(posterior: Posterior, data: PyTree, theta: PyTree) -> np.ndarray:
+def fisher(
+    posterior: Posterior, data: PyTree, theta: PyTree, *, rows: np.ndarray | None = None
+) -> np.ndarray:
     """The sum over rows of g g', g the gradient of a row's log-likelihood over the ravelled parameters."""
     total = np.zeros((tree.size(theta),) * 2)
-    for rows, there in chunks(data, tree.size(theta)):
-        total += np.asarray(_outer(posterior, theta, rows, there), np.float64)
+    for index, there in chunks(data, _numbers(data, theta), rows):
+        total += np.asarray(_outer(posterior, theta, data, index, there), np.float64)
     return total
 
 
@@ -61,10 +63,27 @@ def prior_sums(posterior: Posterior, theta: PyTree) -> tuple[np.ndarray, np.ndar
     return value, gradient, hessian
 
 
+def picked(data: PyTree, index: Int[Array, " n"]) -> PyTree:
+    """These rows."""
+    return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
+
+
+def _numbers(data: PyTree, theta: PyTree | None) -> int:
+    width = sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
+    return max(width, 1 if theta is None else tree.size(theta))
+
+
 @eqx.filter_jit
 def _piece(
-    posterior: Posterior, theta: PyTree, rows: PyTree, there: Bool[Array, " n"], order: int
+    posterior: Posterior,
+    theta: PyTree,
+    data: PyTree,
+    index: Int[Array, " n"],
+    there: Bool[Array, " n"],
+    order: int,
 ) -> tuple[Array, Array, Array | None]:
+    rows = picked(data, index)
+
     def total(x: Float[Array, " d"]) -> Array:
         values = posterior.row_log_likelihoods(tree.unravel_like(x, theta), rows)
         return jnp.sum(values * there)
@@ -74,8 +93,9 @@ def _piece(
 
 @eqx.filter_jit
 def _outer(
-    posterior: Posterior, theta: PyTree, rows: PyTree, there: Bool[Array, " n"]
+    posterior: Posterior, theta: PyTree, data: PyTree, index: Int[Array, " n"], there: Bool[Array, " n"]
 ) -> Float[Array, "d d"]:
+    rows = picked(data, index)
     gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
     g = jax.vmap(tree.ravel)(gradients) * there[:, None]
     return g.T @ g

@@ -49,44 +49,64 @@ def climb(posterior: Posterior, data: PyTree, start: PyTree, *, seed: int) -> Cl
     order = np.random.default_rng(seed).permutation(num_data)
     some, spent, at, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), 0.0, start, _FIRST
     while some < num_data // 2:
-        part = jax.tree.map(lambda x, n=some: x[np.sort(order[:n])], data)
+        part = np.sort(order[:some])
         # The mode of these rows is as far from that of all of them as their standard deviation is long.
         near = (num_data / some) ** 0.5 / _GROWTH
-        stage = _arrive(posterior, part, at, num_data / some, limit, near)
+        stage = _arrive(posterior, data, part, at, num_data / some, limit, near)
         at, spent = stage.point.theta, spent + stage.passes * some / num_data
         some, limit = some * _GROWTH, _LATER
-    last = _arrive(posterior, data, at, 1.0, limit, _NEAR)
+    last = _arrive(posterior, data, None, at, 1.0, limit, _NEAR)
     return dataclasses.replace(last, passes=spent + last.passes)
 
 
 def _arrive(
-    posterior: Posterior, data: PyTree, theta: PyTree, scale: float, limit: int, near: float
+    posterior: Posterior,
+    data: PyTree,
+    rows: np.ndarray | None,
+    theta: PyTree,
+    scale: float,
+    limit: int,
+    near: float,
 ) -> Climb:
     """By the Hessian; where that does not lead to the mode, from there on by the Fisher information."""
-    first = _descend(posterior, data, theta, scale, limit, near, fisher=False)
+    first = _descend(posterior, data, rows, theta, scale, limit, near, fisher=False)
     if first.distance <= near:
         return first
     # The Hessian of what has a kink, or is far from convex, says little about how far to go.
-    second = _descend(posterior, data, first.point.theta, scale, limit, near, fisher=True)
-    there = point_at(posterior, data, second.point.theta, scale)
+    second = _descend(posterior, data, rows, first.point.theta, scale, limit, near, fisher=True)
+    there = point_at(posterior, data, second.point.theta, scale, rows=rows)
     return Climb(there, second.distance, first.passes + second.passes + 1)
 
 
 def point_at(
-    posterior: Posterior, data: PyTree, theta: PyTree, scale: float = 1.0, *, fisher: bool = False
+    posterior: Posterior,
+    data: PyTree,
+    theta: PyTree,
+    scale: float = 1.0,
+    *,
+    rows: np.ndarray | None = None,
+    fisher: bool = False,
 ) -> Point:
     """Everything at `theta`, with the Fisher information in place of the rows' Hessian if asked for: one pass."""
-    value, gradient, hessian = passes.sums(posterior, data, theta, order=1 if fisher else 2)
-    hessian = -passes.fisher(posterior, data, theta) if hessian is None else hessian
+    value, gradient, hessian = passes.sums(posterior, data, theta, order=1 if fisher else 2, rows=rows)
+    hessian = -passes.fisher(posterior, data, theta, rows=rows) if hessian is None else hessian
     prior = passes.prior_sums(posterior, theta)
     total = [-(scale * a + b) for a, b in zip((value, gradient, hessian), prior, strict=True)]
     return Point(theta, float(total[0]), total[1], total[2], (value, gradient, hessian))
 
 
 def _descend(
-    posterior: Posterior, data: PyTree, theta: PyTree, scale: float, limit: int, near: float, *, fisher: bool
+    posterior: Posterior,
+    data: PyTree,
+    rows: np.ndarray | None,
+    theta: PyTree,
+    scale: float,
+    limit: int,
+    near: float,
+    *,
+    fisher: bool,
 ) -> Climb:
-    look = lambda theta: point_at(posterior, data, theta, scale, fisher=fisher)
+    look = lambda theta: point_at(posterior, data, theta, scale, rows=rows, fisher=fisher)
     here, damping, spent, distance = look(theta), 0.0, 1.0, np.inf
     while spent < limit:
         step, distance = _step(here, damping)

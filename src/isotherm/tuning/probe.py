@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import passes, tree
 from isotherm.posterior import Posterior
@@ -65,14 +65,14 @@ class Probe:
 
     def all_rows(self, *, key: Key[Array, ""]) -> Rows:
         """A few times at every row."""
-        squares = self._squares(self.data, _PROBES, key)
+        squares = self._squares(None, _PROBES, key)
         # A derivative along a direction is about half a gradient, and there are two for each probe.
         return Rows(squares, tree.size(self.preconditioner.center), float(_PROBES))
 
     def again(self, found: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
         """More often at the rows that vary most, which decide about the worst direction."""
         top, squares = found.top(order), found.squares.copy()
-        squares[:, top] = self._squares(jax.tree.map(lambda x: x[top], self.data), _AGAIN, key)
+        squares[:, top] = self._squares(top, _AGAIN, key)
         return Rows(squares, found.size, found.passes + _AGAIN * len(top) / squares.shape[1])
 
     def lead(
@@ -86,17 +86,16 @@ class Probe:
         some = np.random.default_rng(0).permutation(others)[:_TOP]
         rows, stands_for = np.append(top, some), len(others) / max(len(some), 1)
         share = tickets.sum() / tickets[rows] * np.append(np.ones(len(top)), np.full(len(some), stands_for))
-        own = jax.tree.map(lambda x: x[rows], self.data)
+        index = jnp.asarray(rows, jnp.int32)
         spread, share = jnp.asarray(self.spread), jnp.asarray(share, float)
-        moment = _moment(posterior, self.preconditioner, own, share, spread, key)
+        moment = _moment(posterior, self.preconditioner, self.data, index, share, spread, key)
         return float(np.linalg.eigvalsh(np.asarray(moment, np.float64))[-1])
 
-    def _squares(self, data: PyTree, count: int, key: Key[Array, ""]) -> np.ndarray:
-        widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data)]
-        spread = jnp.asarray(self.spread)
-        pieces = []
-        for rows, there in passes.chunks(data, 4 * sum(widths)):
-            piece = _squares(self.posterior, self.preconditioner, rows, spread, key, count)
+    def _squares(self, rows: np.ndarray | None, count: int, key: Key[Array, ""]) -> np.ndarray:
+        widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(self.data)]
+        spread, times, pieces = jnp.asarray(self.spread), jnp.asarray(count), []
+        for index, there in passes.chunks(self.data, 4 * sum(widths), rows):
+            piece = _squares(self.posterior, self.preconditioner, self.data, index, spread, key, times)
             pieces.append(np.asarray(piece, np.float64)[:, : int(there.sum())])
         return np.concatenate(pieces, axis=1)
 
@@ -105,12 +104,14 @@ class Probe:
 def _squares(
     posterior: Posterior,
     preconditioner: Preconditioner,
-    rows: PyTree,
+    data: PyTree,
+    index: Int[Array, " n"],
     spread: Float[Array, ""],
     key: Key[Array, ""],
-    count: int,
+    count: Int[Array, ""],
 ) -> Float[Array, "orders n"]:
-    f, center = lambda x: posterior.row_log_likelihoods(x, rows), preconditioner.center
+    rows, center = passes.picked(data, index), preconditioner.center
+    f = lambda x: posterior.row_log_likelihoods(x, rows)
 
     def look(key: Key[Array, ""]) -> Float[Array, "orders n"]:
         first, second = jax.random.split(key)
@@ -121,19 +122,24 @@ def _squares(
         here, turn = jax.jvp(slope, (center,), (change,))
         return jnp.stack([there - jnp.mean(there), there - here, there - here - turn]) ** 2
 
-    return jnp.mean(jax.lax.map(look, jax.random.split(key, count)), axis=0)
+    # As many times as `count` says, which is no constant of the program.
+    step = lambda i, total: total + look(jax.random.fold_in(key, i))
+    shape = jax.eval_shape(look, key)
+    return jax.lax.fori_loop(0, count, step, jnp.zeros(shape.shape, shape.dtype)) / count
 
 
 @eqx.filter_jit
 def _moment(
     posterior: Posterior,
     preconditioner: Preconditioner,
-    rows: PyTree,
+    data: PyTree,
+    index: Int[Array, " n"],
     share: Float[Array, " n"],
     spread: Float[Array, ""],
     key: Key[Array, ""],
 ) -> Float[Array, "d d"]:
     """Sum over rows of share_i g_i g_i', with respect to v, on average over points of the posterior."""
+    rows = passes.picked(data, index)
 
     def at(key: Key[Array, ""]) -> Float[Array, "d d"]:
         v = tree.multiply(spread, tree.normal_like(preconditioner.center, key=key))

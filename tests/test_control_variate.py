@@ -148,3 +148,16 @@ def test_sample_binds_the_anchor_to_the_start():
     with pytest.raises(ValueError, match=r"`ControlVariate` must be bound"):
         _ = iso.ControlVariate().expanded
     assert tree.size(bound(1).anchor) == 3
+
+
+def test_an_anchor_is_checked_and_takes_the_dtype_of_the_chains():
+    control = iso.ControlVariate(anchor={"w": [0.1, -0.4], "b": 0.5})
+    with pytest.raises(ValueError, match=r"`anchor` must be a pytree like the parameters"):
+        control.bound(POSTERIOR, DATA, ANCHOR)
+    control = iso.ControlVariate(anchor={"w": np.array([0.1, -0.4]), "b": 0.5})
+    assert jax.tree.map(jnp.array_equal, control.bound(POSTERIOR, DATA, ANCHOR).anchor, ANCHOR) == {
+        "w": True,
+        "b": True,
+    }
+    with pytest.raises(ValueError, match=r"`anchor.w` must be of shape"):
+        iso.ControlVariate(anchor={"w": np.zeros(3), "b": 0.5}).bound(POSTERIOR, DATA, ANCHOR)

@@ -96,6 +96,7 @@ def test_density_of_the_free_parameters(temperature):
         ({"s": -1.0}, {"s": iso.Positive()}, "`init.s` must be inside the support of its transform"),
         ({"s": 0.0}, {"s": iso.Positive()}, "`init.s` must be inside the support"),
         ({"s": 5.0}, {"s": iso.Bounded(0.0, 1.0)}, "`init.s` must be inside the support"),
+        ({"s": jnp.asarray([2.0, 3.0])}, {"s": iso.Simplex()}, "`init.s` must be inside the support"),
     ],
 )
 def test_a_start_outside_the_support_is_refused(init, transforms, message):
@@ -155,3 +156,19 @@ def test_the_gaussian_experiment_never_leaves_its_support():
     )
     assert draws.complete.all()
     assert (draws.posterior["gamma"] > 0).all()
+
+
+def test_a_simplex_keeps_its_small_shares():
+    """A stick of which almost all is broken off first: what is left is small, and not zero."""
+    x = jnp.asarray([20.0, 0.0])
+    y = np.asarray(iso.Simplex()(x), np.float64)
+    left = np.exp(-20.0) * 2
+    np.testing.assert_allclose(y[1:], [left / 2, left / 2], rtol=1e-4)
+
+
+def test_the_temperature_is_that_of_the_posterior():
+    posterior = iso.Posterior(lambda p, row: -row * p, transforms=iso.Positive())
+    with pytest.raises(ValueError, match=r"`temperature` of `SGLD` must be left to the posterior"):
+        iso.sample(
+            posterior, np.ones(5, np.float32), 1.0, sampler=iso.SGLD(1e-3, temperature=4.0), batch_size=2
+        )

@@ -179,3 +179,68 @@ def test_the_default_on_a_skewed_posterior():
     assert (
         np.abs(ratio.mean(axis=0) - 1) < 0.025 + LIMIT * 1.3 * ratio.std(axis=0, ddof=1) / np.sqrt(32)
     ).all()
+
+
+def small(temperature=1.0):
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(300, 2)).astype(np.float32)
+    data = {
+        "x": x,
+        "y": np.where(rng.random(300) < 1 / (1 + np.exp(-x @ [1.0, -1.0])), 1, -1).astype(np.float32),
+    }
+    base = logistic_regression()
+    return iso.Posterior(base.log_likelihood, base.log_prior, batched=True, temperature=temperature), data
+
+
+def test_a_warm_up_serves_its_own_posterior_data_and_batch():
+    posterior, data = small()
+    tuned = iso.warmup(posterior, data, jnp.zeros(2))
+    with pytest.raises(ValueError, match=r"warm-up of this very data"):
+        iso.sample(posterior, {**data, "y": -data["y"]}, tuned)
+    with pytest.raises(ValueError, match=r"warm-up of this very posterior"):
+        iso.sample(logistic_regression(2.0), data, tuned)
+    with pytest.raises(ValueError, match=r"`batch_size` must be that of the warm-up"):
+        iso.sample(posterior, data, tuned, batch_size=tuned.batch_size + 1)
+    with pytest.raises(ValueError, match=r"`init` must be a pytree of parameters"):
+        iso.sweep(posterior, data, tuned, [iso.SGLD(1e-3)], batch_size=10)
+
+
+def test_the_noise_is_measured_in_units_of_the_temperature():
+    """At a quarter of the temperature the posterior is half as wide, and s is that of h^2 C / T."""
+    found = [iso.warmup(*small(T), jnp.zeros(2), batch_size=32) for T in (1.0, 0.25)]
+    s = [float(w.describe()["choices"]["batch_size"]["why"].split("s = ")[1].split(" ")[0]) for w in found]
+    # What is left to second order has a variance of the fourth power of the width: 1/16, over T = 1/4.
+    assert s[1] / s[0] == pytest.approx(0.25, rel=0.6)
+    assert found[1].spread == pytest.approx(0.5 * found[0].spread)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [lambda w, r: r * w, lambda w, r: -0.5 * w**2 + 0 * r], ids=["linear", "equal"]
+)
+def test_rows_without_noise(likelihood):
+    rows = np.linspace(-1, 1, 50).astype(np.float32)
+    tuned = iso.warmup(iso.Posterior(likelihood, lambda w: -0.5 * w**2), rows, jnp.zeros(()))
+    assert float(tuned.sampler.step_size) > 0
+
+
+def test_what_a_warm_up_cannot_do_is_said():
+    posterior, data = small()
+    cases = (
+        (lambda: iso.warmup(posterior, {k: v[:1] for k, v in data.items()}, jnp.zeros(2)), "at least 2 rows"),
+        (
+            lambda: iso.warmup(posterior, data, jnp.zeros(2), batch_size=301),
+            "at most the number of rows, 300",
+        ),
+        (lambda: iso.sample(posterior, data, jnp.zeros(2), init_scale=0.1), "`init_scale` must be None"),
+        (
+            lambda: iso.warmup(
+                iso.Posterior(posterior.log_likelihood, lambda w: -jnp.sqrt(jnp.sum(w**2)), batched=True),
+                data,
+                jnp.zeros(2),
+            ),
+            "finite first and second derivatives",
+        ),
+    )
+    for call, message in cases:
+        with pytest.raises((ValueError, TypeError), match=message):
+            call()

@@ -32,7 +32,7 @@ class ControlVariate(Gradient):
 
     posterior: Posterior | None = None
     order: Literal[1, 2] = eqx.field(default=1, static=True, kw_only=True)
-    anchor: PyTree[Array] | None = eqx.field(default=None, kw_only=True)
+    anchor: PyTree = eqx.field(default=None, kw_only=True)
     sums: Any = eqx.field(default=None, kw_only=True)
 
     all_rows = False
@@ -43,10 +43,16 @@ class ControlVariate(Gradient):
 
     def bound(self, posterior: Posterior, data: PyTree, start: PyTree) -> "ControlVariate":
         """With posterior, anchor and sums filled in where they are open: one pass over the data."""
-        posterior = posterior if self.posterior is None else self.posterior
-        anchor = start if self.anchor is None else self.anchor
         if self.sums is not None:
             return self
+        posterior = posterior if self.posterior is None else self.posterior
+        anchor = start if self.anchor is None else self.anchor
+        if jax.tree.structure(anchor) != jax.tree.structure(start):
+            raise must("anchor", "a pytree like the parameters", jax.tree.structure(anchor))
+        anchor = jax.tree.map(lambda a, x: jnp.asarray(a, x.dtype), anchor, start)
+        for (name, a), x in zip(tree.named_leaves(anchor), jax.tree.leaves(start), strict=True):
+            if a.shape != x.shape:
+                raise must(f"anchor.{name}" if name else "anchor", f"of shape {x.shape}", a)
         total = passes.sums(posterior, data, anchor, order=self.order)
         like = tree.ravel(anchor).dtype
         sums = jax.tree.map(lambda x: jnp.asarray(x, like), total)

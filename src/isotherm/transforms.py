@@ -89,7 +89,7 @@ class Simplex(eqx.Module):
     def __call__(self, x: Float[Array, "... n"]) -> Float[Array, "... m"]:
         """The parameter at x."""
         share = jax.nn.sigmoid(x - _even(x))
-        rest = jnp.cumprod(1 - share, axis=-1)
+        rest = jnp.cumprod(jax.nn.sigmoid(_even(x) - x), axis=-1)
         one = jnp.ones_like(x[..., :1])
         return jnp.concatenate([share, one], axis=-1) * jnp.concatenate([one, rest], axis=-1)
 
@@ -117,7 +117,7 @@ def _even(x: Array) -> Array:
 class Constraint(eqx.Module):
     """A pytree of transforms, `None` where a leaf or a whole branch is free, over one of parameters."""
 
-    transforms: PyTree = eqx.field(static=False)
+    transforms: PyTree
 
     def constrained(self, free: PyTree) -> PyTree:
         """The parameters."""
@@ -149,8 +149,11 @@ def _is_transform(x: Any) -> bool:
 
 def check_support(constraint: Constraint, params: PyTree) -> None:
     """Refuse a start outside the support, by the name of its leaf."""
-    for name, x in tree.named_leaves(constraint.free(params)):
-        if not bool(jnp.all(jnp.isfinite(x))):
+    free = constraint.free(params)
+    leaves = (jax.tree.leaves(x) for x in (free, constraint.constrained(free)))
+    for (name, x), f, again in zip(tree.named_leaves(params), *leaves, strict=True):
+        near = jnp.abs(x - again) <= 1e-2 * jnp.max(jnp.abs(x), initial=0.0)
+        if not bool(jnp.all(jnp.isfinite(f)) & jnp.all(near)):
             label = f"init.{name}" if name else "init"
             raise must(
                 label, "inside the support of its transform", x, "Start inside it, not on its boundary."

@@ -11,24 +11,33 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
+from isotherm.control_variate import ControlVariate
 from isotherm.data.minibatch import MinibatchPlan
+from isotherm.data.rows import as_rows
 from isotherm.errors import IsothermWarning, check_count, must
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.posterior import Posterior
+from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 from isotherm.transforms import check_support
+from isotherm.tuning.record import Warmup, fingerprint
 
 _ROWS_TRIED = 4096
 
 
-def check_kinds(posterior: Any, sampler: Any, minibatch: Any, gradient: Any) -> None:
+def check_kinds(
+    posterior: Any, sampler: Any, minibatch: Any, gradient: Any, preconditioner: Any = None
+) -> None:
     """Each argument is of the kind its name says."""
     for name, value, kind in (
         ("posterior", posterior, Posterior),
         ("sampler", sampler, Sampler),
         ("minibatch", minibatch, MinibatchPlan),
         ("gradient", gradient, Gradient),
+        ("preconditioner", preconditioner, Preconditioner),
     ):
+        if name == "preconditioner" and value is None:
+            continue
         if not isinstance(value, kind):
             hint = f"Write `{value.__name__}(...)`." if isinstance(value, type) else ""
             raise must(name, f"an `iso.{kind.__name__}`", value, hint, error=TypeError)
@@ -43,6 +52,37 @@ def check_open(**arguments: Any) -> None:
             )
 
 
+def check_temperature(posterior: Posterior, sampler: Sampler) -> None:
+    """With transforms the volume is counted at the temperature of the posterior, which must be that of the run."""
+    T = sampler.temperature
+    if posterior.transforms is None or T is None:
+        return
+    if callable(T) or float(T) != float(posterior.temperature):
+        raise must(
+            f"temperature` of `{type(sampler).__name__}",
+            "left to the posterior where there are transforms",
+            T,
+            "Write `Posterior(..., temperature=T)`.",
+        )
+
+
+def check_warmup(found: Warmup, posterior: Posterior, data: PyTree, batch_size: int | None) -> None:
+    """A warm-up serves the posterior, the rows and the batch that it was made for."""
+    same = posterior is found.posterior or bool(eqx.tree_equal(posterior, found.posterior))
+    if not same or fingerprint(as_rows(data)[0]) != found.fingerprint:
+        what = "data" if same else "posterior"
+        raise ValueError(
+            f"`init` must be a warm-up of this very {what}; it was made for another. Call `iso.warmup` again."
+        )
+    if batch_size is not None and batch_size != found.batch_size:
+        raise must(
+            "batch_size",
+            f"that of the warm-up, {found.batch_size}",
+            batch_size,
+            "Give it to `iso.warmup`, which fits the step to it.",
+        )
+
+
 def check_reserved(**arguments: Any) -> None:
     """Refuse what later versions will do, rather than ignore it."""
     for name, value in arguments.items():
@@ -55,7 +95,7 @@ def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient:
     size = check_count("batch_size", batch_size, minimum=1)
     if size > num_data:
         raise must("batch_size", f"at most the number of rows, {num_data}", size)
-    if size == 1 and sampler.covariance is not None and isinstance(gradient, Minibatch):
+    if size == 1 and sampler.covariance is not None and isinstance(gradient, Minibatch | ControlVariate):
         raise must(
             "batch_size",
             f"at least 2, since `{type(sampler).__name__}` estimates a covariance from each batch",

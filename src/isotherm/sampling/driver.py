@@ -27,8 +27,7 @@ from isotherm.sampling.run import Job, run
 from isotherm.sampling.tune import warmup
 from isotherm.tuning.record import Warmup
 
-_STARTS = 2**32 - 9
-_JITTER = 2**32 - 4  # a fold of the run's key apart from those of its chains
+_STARTS, _JITTER = 2**32 - 9, 2**32 - 4  # folds of the run's key apart from those of its chains
 
 
 def sample(
@@ -76,10 +75,18 @@ def sample(
     checks.check_reserved(checkpoint=checkpoint, store=store)
     found = init if isinstance(init, Warmup) else None
     if sampler is None:
-        checks.check_open(minibatch=minibatch, gradient=gradient, preconditioner=preconditioner)
+        checks.check_open(
+            minibatch=minibatch,
+            gradient=gradient,
+            preconditioner=preconditioner,
+            init_per_chain=init_per_chain,
+            init_scale=init_scale or None,
+        )
         checks.check_kinds(posterior, CCAdL(1.0, 1.0), WithReplacement(), Minibatch())
         if found is None:
             found = warmup(posterior, data, init, batch_size=batch_size, seed=seed)
+        else:
+            checks.check_warmup(found, posterior, data, batch_size)
         sampler, gradient = found.sampler, found.gradient
         minibatch, preconditioner = found.minibatch, found.preconditioner
         batch_size = found.batch_size if batch_size is None else batch_size
@@ -186,8 +193,11 @@ class _Settings:
 
     def run(self, samplers: Sequence[Sampler], *, progress: bool) -> list[Draws]:
         """Check everything; then run samplers of one shape side by side, one shape after the other."""
+        if isinstance(self.init, Warmup):
+            raise must("init", "a pytree of parameters where a sampler is given", "a `Warmup`")
         for sampler in samplers:
-            checks.check_kinds(self.posterior, sampler, self.minibatch, self.gradient)
+            checks.check_kinds(self.posterior, sampler, self.minibatch, self.gradient, self.preconditioner)
+            checks.check_temperature(self.posterior, sampler)
         check_count("num_draws", self.num_draws, minimum=1)
         check_count("thinning", self.thinning, minimum=1)
         check_count("burn_in", self.burn_in, minimum=0)
@@ -213,6 +223,9 @@ class _Settings:
         members = [[samplers[i] for i in group] for group in groups.values()]
         gradient = _bound(self.gradient, self.posterior, posterior)
         if isinstance(gradient, ControlVariate):
+            if gradient.anchor is not None and gradient.sums is None:
+                anchor = checks.freed(gradient.anchor, self.posterior)
+                gradient = eqx.tree_at(lambda g: g.anchor, gradient, anchor)
             gradient = gradient.bound(posterior, data, jax.tree.map(lambda x: jnp.mean(x, axis=0), starts))
         if self.preconditioner is not None:
             starts = jax.vmap(self.preconditioner.from_params)(starts)

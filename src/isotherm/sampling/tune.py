@@ -1,5 +1,7 @@
 """`warmup`: settings for a posterior, found by looking at it."""
 
+import dataclasses
+
 import jax
 from jaxtyping import Array, Key, PyTree
 
@@ -9,7 +11,7 @@ from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.sampling import checks
 from isotherm.tuning.choose import choose
-from isotherm.tuning.record import Warmup
+from isotherm.tuning.record import Warmup, fingerprint
 
 _LARGEST = 1000  # parameters whose Hessian is not too large
 _WARMUP = 2**32 - 8  # a fold of the run's key apart from those of its chains
@@ -36,8 +38,11 @@ def warmup(
     """
     key = checks.as_key(seed)
     rows, num_data = as_rows(data)
-    if batch_size is not None:
-        check_count("batch_size", batch_size, minimum=2)
+    given = posterior
+    if num_data < 2:
+        raise must("data", "at least 2 rows", num_data)
+    if batch_size is not None and check_count("batch_size", batch_size, minimum=2) > num_data:
+        raise must("batch_size", f"at most the number of rows, {num_data}", batch_size)
     position, posterior = checks.in_32_bits(checks.freed(init, posterior), posterior.unconstrained)
     starts = checks.per_chain(
         position, posterior, rows, num_chains=1, init_scale=0.0, init_per_chain=False, key=key
@@ -45,5 +50,5 @@ def warmup(
     start = jax.tree.map(lambda x: x[0], starts)
     if (size := tree.size(start)) > _LARGEST:
         raise must("sampler", f"given for more than {_LARGEST} parameters", None, f"There are {size}.")
-    n = None if batch_size is None else min(batch_size, num_data)
-    return choose(posterior, rows, start, key=jax.random.fold_in(key, _WARMUP), batch_size=n)
+    found = choose(posterior, rows, start, key=jax.random.fold_in(key, _WARMUP), batch_size=batch_size)
+    return dataclasses.replace(found, posterior=given, fingerprint=fingerprint(rows))

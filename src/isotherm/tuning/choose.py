@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 
 import jax
 import numpy as np
@@ -12,10 +13,11 @@ from isotherm.control_variate import ControlVariate
 from isotherm.covariance import Dense, Diagonal
 from isotherm.data.minibatch import WithReplacement
 from isotherm.data.weighted import Weighted
+from isotherm.errors import IsothermWarning
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.samplers import CCAdL
-from isotherm.tuning.metric import find_metric
+from isotherm.tuning.metric import Metric, find_metric
 from isotherm.tuning.newton import Climb, climb
 from isotherm.tuning.probe import ORDERS, Probe, Rows
 from isotherm.tuning.record import Warmup, as_leaf
@@ -38,14 +40,16 @@ def choose(
     began = time.perf_counter()
     num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(start)
     keys = jax.random.split(key, 5)
+    T = float(posterior.temperature)
     top = climb(posterior, data, start, seed=int(jax.random.key_data(keys[0])[-1]))
     metric = find_metric(posterior, data, top, key=keys[1])
-    spread = (1.0 if metric.normal else _NEARBY) * float(posterior.temperature) ** 0.5
+    spread = (1.0 if metric.normal else _NEARBY) * T**0.5
+    _warn(top.distance / T**0.5, metric)
     look = Probe(posterior, data, metric.preconditioner, spread)
     rows, tickets = look.all_rows(key=keys[2]), np.ones(num_data, np.int64)
     order, why = _order(rows) if metric.normal else (0, "no anchor would stay near")
     reasons = [
-        ("mode", f"within {top.distance:.2g} sd", f"Newton's method, {top.passes:.1f} passes"),
+        ("mode", f"within {top.distance / T**0.5:.2g} sd", f"Newton's method, {top.passes:.1f} passes"),
         ("preconditioner", metric.kind, metric.note),
         ("gradient", f"control variate, order {order}" if order else "minibatch", why),
     ]
@@ -54,7 +58,7 @@ def choose(
         rows = look.again(rows, order, key=keys[3])
         tickets = rows.tickets(order)
         gradient = _control(posterior, top, order)
-        drop = rows.noise(order) / rows.noise(order, tickets)
+        drop = _over(rows.noise(order), rows.noise(order, tickets))
         reasons.append(
             ("minibatch", "weighted", f"rows drawn by what they vary: {drop:.2g} times less noise")
         )
@@ -63,7 +67,9 @@ def choose(
         if isinstance(gradient, ControlVariate)
         else (posterior, np.zeros(0, int))
     )
-    noise, worst = rows.noise(order, tickets), look.lead(seen[0], tickets, seen[1], key=keys[4])
+    # Of C over T, for batches of one row.
+    noise = rows.noise(order, tickets) / T
+    worst = look.lead(seen[0], tickets, seen[1], key=keys[4]) / T
     h, A = _STEP / math.sqrt(metric.stiffest), _FRICTION * math.sqrt(metric.slowest)
     target = _QUIET if order else _NOISY
     wanted, limit = math.ceil(min(h * h * worst / target, 2.0**31)), min(num_data, _LARGEST)
@@ -85,6 +91,8 @@ def choose(
     covariance = Dense() if order == 0 and size <= _DENSE_CONTROL else Diagonal()
     mu = max(float(size), _THERMAL_MASS)
     return Warmup(
+        posterior=posterior,
+        fingerprint="",
         sampler=CCAdL(h, A, covariance=covariance, scheme="symmetric", thermal_mass=mu),
         gradient=gradient,
         minibatch=Weighted(tickets) if order else WithReplacement(),
@@ -99,6 +107,27 @@ def choose(
     )
 
 
+def _over(a: float, b: float) -> float:
+    """a / b, and 1 where there is nothing to divide."""
+    return a / b if b > 0 else 1.0
+
+
+def _warn(distance: float, metric: Metric) -> None:
+    if not distance < 1:
+        warnings.warn(
+            f"The warm-up stopped {distance:.2g} standard deviations from the mode: start nearer to it.",
+            IsothermWarning,
+            stacklevel=5,
+        )
+    if not metric.normal:
+        warnings.warn(
+            "Around its mode the posterior is nothing like a normal distribution, which the warm-up is made for: "
+            "judge the draws by `draws.summary()`, or choose a sampler yourself.",
+            IsothermWarning,
+            stacklevel=5,
+        )
+
+
 def _rounded(rows: int) -> int:
     """Up to a power of two or half-way between two, so that another seed seldom needs another program."""
     power = 2 ** math.floor(math.log2(rows))
@@ -109,7 +138,7 @@ def _order(rows: Rows) -> tuple[int, str]:
     """The order of the expansion that gives the least noise for its price, and why; 0 is none."""
     noise = [rows.noise(order, rows.tickets(order) if order else None) for order in ORDERS]
     price = [a * b for a, b in zip(noise, _COST, strict=True)]
-    less = ", ".join(f"{x / noise[0]:.2g}" for x in noise[1:])
+    less = ", ".join(f"{_over(x, noise[0]):.2g}" for x in noise[1:])
     why = f"noise of control variates of order 1, 2 over plain: {less}"
     best = int(np.argmin(price))
     if best == 0 or not price[0] > _WORTH * price[best]:

@@ -33,6 +33,11 @@ class Point:
     hessian: np.ndarray
     known: tuple[np.ndarray, np.ndarray, np.ndarray]
 
+    @property
+    def finite(self) -> bool:
+        """Whether all of it is."""
+        return all(bool(np.all(np.isfinite(x))) for x in (self.value, self.gradient, self.hessian))
+
 
 @dataclasses.dataclass(frozen=True)
 class Climb:
@@ -44,7 +49,7 @@ class Climb:
 
 
 def climb(posterior: Posterior, data: PyTree, start: PyTree, *, seed: int) -> Climb:
-    """To the mode of U/T from `start`."""
+    """To the mode of U from `start`."""
     num_data = jax.tree.leaves(data)[0].shape[0]
     order = np.random.default_rng(seed).permutation(num_data)
     some, spent, at, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), 0.0, start, _FIRST
@@ -108,6 +113,11 @@ def _descend(
 ) -> Climb:
     look = lambda theta: point_at(posterior, data, theta, scale, rows=rows, fisher=fisher)
     here, damping, spent, distance = look(theta), 0.0, 1.0, np.inf
+    if not here.finite:
+        raise ValueError(
+            "The log-density must have finite first and second derivatives where the warm-up starts; it has not. "
+            "Start somewhere else, or give a sampler."
+        )
     while spent < limit:
         step, distance = _step(here, damping)
         if damping == 0 and distance < near:
@@ -118,7 +128,7 @@ def _descend(
         # Of a drop that rounding hides, nothing can be said.
         slack, promised = 1e-6 * abs(here.value), -step @ here.gradient / 2
         gain = (here.value - there.value + slack) / (promised + slack)
-        if not gain > 0:
+        if not (gain > 0 and there.finite):
             damping = max(4 * damping, 0.3)
             if not damping < 1e8:
                 break

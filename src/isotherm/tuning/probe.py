@@ -120,7 +120,7 @@ def _squares(
         slope = lambda x: jax.jvp(f, (x,), (direction,))[1]
         there = slope(jax.tree.map(jnp.add, center, change))
         here, turn = jax.jvp(slope, (center,), (change,))
-        return jnp.stack([there - jnp.mean(there), there - here, there - here - turn]) ** 2
+        return jnp.stack([there, there - here, there - here - turn]) ** 2
 
     # As many times as `count` says, which is no constant of the program.
     step = lambda i, total: total + look(jax.random.fold_in(key, i))

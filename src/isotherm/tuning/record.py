@@ -1,27 +1,36 @@
 """What a warm-up chose, and why."""
 
 import dataclasses
+import hashlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
 from isotherm.data.minibatch import MinibatchPlan
 from isotherm.gradient import Gradient
+from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
+
+_LOOKED_AT = 4096  # rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Warmup:
     """Settings for `iso.sample`, found by a look at the posterior. Pass it as `init`, as often as you like.
 
+    It serves the posterior and the data that it was made for, and `iso.sample` refuses others.
+
     Chains start around the mode, `spread` standard deviations apart. `reasons` has a line for each choice: what, its
     value, and why. `passes` and `seconds` are what it cost.
     """
 
+    posterior: Posterior
+    fingerprint: str
     sampler: Sampler
     gradient: Gradient
     minibatch: MinibatchPlan
@@ -72,6 +81,16 @@ class Warmup:
             table.add_row(*row)
         yield table
         yield f"{self.passes:.1f} passes over the data, {self.seconds:.1f} s"
+
+
+def fingerprint(data: PyTree[Array]) -> str:
+    """Of shapes, dtypes and a few thousand rows: enough to tell other data."""
+    digest = hashlib.sha256()
+    for name, x in tree.named_leaves(data):
+        index = np.unique(np.linspace(0, x.shape[0] - 1, _LOOKED_AT).astype(int))
+        digest.update(f"{name} {x.shape} {x.dtype}".encode())
+        digest.update(np.ascontiguousarray(np.asarray(x)[index]).tobytes())
+    return digest.hexdigest()
 
 
 def as_leaf(x: Any, like: PyTree) -> Array:

@@ -39,8 +39,8 @@ def test_moments_against_numpy():
     @jax.jit
     @jax.vmap
     def run(reference, use, *steps):
-        body = lambda sums, x: (sums.add(*x[1:], x[0]), None)
-        return jax.lax.scan(body, Accumulator.start(reference, None), (use, *steps))[0]
+        body = lambda sums, x: (sums.add(*x[1:], None, x[0]), None)
+        return jax.lax.scan(body, Accumulator.start(reference, None, momentum=False), (use, *steps))[0]
 
     moments = finish(run(reference, use, position, visited, force))
     np.testing.assert_array_equal(moments.count, use.sum(axis=1))

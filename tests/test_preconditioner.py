@@ -14,6 +14,12 @@ ROOT = np.array([[2.0, 0.3, 0.0], [0.0, 0.5, -0.2], [0.1, 0.0, 1.5]], np.float32
 KINDS = {
     "dense": iso.DensePreconditioner(CENTER, jnp.asarray(ROOT), jnp.asarray(np.linalg.inv(ROOT))),
     "diagonal": iso.DiagonalPreconditioner(CENTER, {"a": jnp.asarray([2.0, 0.1]), "b": jnp.asarray(3.0)}),
+    "low rank": iso.LowRankPreconditioner(
+        CENTER,
+        {"a": jnp.asarray([2.0, 0.1]), "b": jnp.asarray(3.0)},
+        {"a": jnp.asarray([[0.6, 0.0]]), "b": jnp.asarray([0.8])},
+        jnp.asarray([0.3]),
+    ),
 }
 kinds = pytest.mark.parametrize("chart", KINDS.values(), ids=KINDS.keys())
 V = {"a": jnp.asarray([0.3, -1.0]), "b": jnp.asarray(2.0)}
@@ -76,3 +82,20 @@ def test_a_chain_is_that_of_the_posterior_in_its_coordinates(sampler):
         ours.moments.mean, np.asarray(center) + theirs.moments.mean @ root.T.astype(np.float64), atol=2e-4
     )
     assert ours.settings["s"] == pytest.approx(theirs.settings["s"], rel=1e-2)
+
+
+def test_low_rank_is_the_matrix_that_it_says():
+    rng = np.random.default_rng(0)
+    u = np.linalg.qr(rng.normal(size=(5, 2)))[0].T.astype(np.float32)
+    like = {"a": jnp.zeros(2), "b": jnp.zeros((3,))}
+    split = lambda x: {"a": jnp.asarray(x[..., :2]), "b": jnp.asarray(x[..., 2:])}
+    scale, factors = rng.uniform(0.5, 2, 5).astype(np.float32), np.array([0.1, 0.4], np.float32)
+    chart = iso.LowRankPreconditioner(tree.multiply(1.0, like), split(scale), split(u), jnp.asarray(factors))
+    L = scale[:, None] * (np.eye(5) + (u.T * (factors - 1)) @ u)
+    x = rng.normal(size=5).astype(np.float32)
+    for f, matrix in (
+        (chart.multiply, L),
+        (chart.multiply_transposed, L.T),
+        (chart.solve, np.linalg.inv(L)),
+    ):
+        np.testing.assert_allclose(tree.ravel(f(split(x))), matrix @ x, rtol=1e-4, atol=1e-4)

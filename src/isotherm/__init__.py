@@ -27,6 +27,7 @@ from isotherm.gradient import Gradient as Gradient
 from isotherm.gradient import Minibatch as Minibatch
 from isotherm.preconditioner import DensePreconditioner as DensePreconditioner
 from isotherm.preconditioner import DiagonalPreconditioner as DiagonalPreconditioner
+from isotherm.preconditioner import LowRankPreconditioner as LowRankPreconditioner
 from isotherm.preconditioner import Preconditioner as Preconditioner
 from isotherm.covariance import Covariance as Covariance
 from isotherm.covariance import Dense as Dense
@@ -64,9 +65,13 @@ _LATER = {
     "Warmup": "isotherm.tuning.record",
     "Draws": "isotherm.draws",
     "load": "isotherm.draws",
+    "diagnose": "isotherm.diagnosis",
+    "Diagnosis": "isotherm.diagnosis.record",
     "reference_posterior": "isotherm.reference",
 }
 if TYPE_CHECKING:
+    from isotherm.diagnosis import diagnose as diagnose
+    from isotherm.diagnosis.record import Diagnosis as Diagnosis
     from isotherm.draws import Draws as Draws
     from isotherm.draws import load as load
     from isotherm.kernel import Kernel as Kernel

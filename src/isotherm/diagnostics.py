@@ -52,6 +52,7 @@ class Summary:
     configurational_temperature: float
     target_temperature: float
     verdict: str
+    problems: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Row:
         for row in self.rows:
@@ -104,7 +105,7 @@ def summarise(draws: "Draws") -> Summary:
     chains = np.flatnonzero(draws.complete)
     if len(chains) == 0 or draws.num_draws < 4:
         told = "; ".join(dict.fromkeys(draws.status))
-        return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {told}.")
+        return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {told}.", (told,))
     rows = []
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
@@ -131,7 +132,7 @@ def summarise(draws: "Draws") -> Summary:
         verdict += " Whether the step bears the gradient noise was not measured."
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
-    return dataclasses.replace(summary, verdict=verdict)
+    return dataclasses.replace(summary, verdict=verdict, problems=tuple(problems))
 
 
 def _about_the_run(draws: "Draws") -> Iterator[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from isotherm.diagnostics import Summary
+    from isotherm.sampling.run import Job
 
 
 _PER_PARAMETER = ("mean", "variance", "temperature")
@@ -25,13 +26,15 @@ class Moments:
 
     `temperature` is the configurational temperature of each parameter alone, cov(theta_i, dU/dtheta_i): it is
     1/beta for every parameter when the samples are right, and parts where the overall mean hides it. With a
-    preconditioner it is that of the coordinate nearest to the parameter.
+    preconditioner it is that of the coordinate nearest to the parameter. `kinetic` is the kinetic temperature of each
+    leaf, (chain, leaf), where there is a momentum.
     """
 
     count: np.ndarray
     mean: PyTree[np.ndarray]
     variance: PyTree[np.ndarray]
     temperature: PyTree[np.ndarray]
+    kinetic: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,6 +49,7 @@ class Draws:
     - `status`: why each chain ended, in a sentence.
     - `lengths`, `complete`: valid draws of each chain, and whether it was still running at the end.
     - `settings`: sampler, minibatches, steps, s by the sampler's own estimate of the noise, seconds, versions.
+    - `job`: the run itself, for `iso.diagnose`; not saved.
     """
 
     posterior: PyTree[np.ndarray]
@@ -55,6 +59,7 @@ class Draws:
     lengths: np.ndarray
     complete: np.ndarray
     settings: dict[str, Any]
+    job: "Job | None" = None
 
     @property
     def num_chains(self) -> int:
@@ -101,6 +106,8 @@ class Draws:
             "lengths": self.lengths,
             "complete": self.complete,
         }
+        if self.moments.kinetic is not None:
+            record["kinetic"] = self.moments.kinetic
         write_archive(path, record, {"kind": "draws", "status": list(self.status), "settings": self.settings})
 
     def __repr__(self) -> str:
@@ -123,7 +130,9 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
     return Draws(
         posterior=record["posterior"],
         stats=record["stats"],
-        moments=Moments(record["count"], *(record[name] for name in _PER_PARAMETER)),
+        moments=Moments(
+            record["count"], *(record[name] for name in _PER_PARAMETER), kinetic=record.get("kinetic")
+        ),
         status=tuple(extra["status"]),
         lengths=record["lengths"],
         complete=record["complete"],

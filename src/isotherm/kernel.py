@@ -40,12 +40,20 @@ class Kernel(eqx.Module):
 
     def init(self, position: PyTree, data: PyTree, *, key: Key[Array, ""]) -> State:
         """The state before the first step, its covariance seeded with a few batches of `data`."""
-        key = jax.random.fold_in(key, _START)
-        return self._seeded(self.sampler.init(position, key=key), data, key=jax.random.fold_in(key, 0))
+        return self.settle(self.begin(position, key=key), data, key=key, time=0)
 
-    def settle(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> State:
-        """The state when burn-in ends: averages start again, from a few batches of `data`."""
-        key = jax.random.fold_in(jax.random.fold_in(key, _START), 1)
+    def begin(self, position: PyTree, *, key: Key[Array, ""]) -> State:
+        """The state before its covariance is seeded."""
+        return self.sampler.init(position, key=jax.random.fold_in(key, _START))
+
+    def settle(
+        self, state: State, data: PyTree, *, key: Key[Array, ""], time: int | Int[Array, ""] = 1
+    ) -> State:
+        """The state when burn-in ends: averages start again, from a few batches of `data`.
+
+        `time` counts how often that was done in a chain, so that the batches are others each time.
+        """
+        key = jax.random.fold_in(jax.random.fold_in(key, _START), time)
         return self._seeded(self.sampler.settle(state), data, key=key)
 
     def step(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> tuple[State, Info, Visit]:

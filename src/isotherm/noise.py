@@ -2,13 +2,13 @@
 
 import dataclasses
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.compilation import jit_in_a_hurry
 from isotherm.hyper import at
 from isotherm.kernel import Kernel
 from isotherm.records import Needs
@@ -77,7 +77,7 @@ def _scale(sampler: Sampler, step: int) -> float:
     return 2 * h / T if isinstance(sampler, LangevinSampler) else h * h / T
 
 
-@eqx.filter_jit
+@jit_in_a_hurry
 def _products(
     kernel: Kernel,
     sampler: Sampler,

@@ -109,3 +109,35 @@ class DensePreconditioner(Preconditioner):
 
     def solve(self, x: PyTree) -> PyTree:
         return tree.unravel_like(self.inverse @ tree.ravel(x), x)
+
+
+class LowRankPreconditioner(Preconditioner):
+    r"""One scale a parameter, and k directions with a factor each: $L = D\,(I + \sum_j (f_j - 1)\,u_ju_j')$.
+
+    For parameters too many for a matrix: k d numbers, and as many operations.
+
+    **Arguments:**
+
+    - `center`: where v is zero.
+    - `scale`: D, pytree like the parameters.
+    - `vectors`: u, orthonormal over all leaves together, each leaf with a leading axis k.
+    - `factors`: f, positive, such as 1/sqrt(curvature) along u where D has made it 1 elsewhere.
+    """
+
+    center: PyTree[Array]
+    scale: PyTree[Array]
+    vectors: PyTree[Array]
+    factors: Float[Array, " k"]
+
+    def multiply(self, v: PyTree) -> PyTree:
+        return tree.multiply(self.scale, self._along(self.factors, v))
+
+    def multiply_transposed(self, x: PyTree) -> PyTree:
+        return self._along(self.factors, tree.multiply(self.scale, x))
+
+    def solve(self, x: PyTree) -> PyTree:
+        return self._along(1 / self.factors, tree.divide(x, self.scale))
+
+    def _along(self, factors: Float[Array, " k"], v: PyTree) -> PyTree:
+        weights = (factors - 1) * tree.products(self.vectors, v)
+        return jax.tree.map(jnp.add, v, tree.combine(weights, self.vectors))

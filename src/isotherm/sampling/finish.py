@@ -1,5 +1,6 @@
 """From what a run left behind to `Draws`."""
 
+import dataclasses
 import platform
 import warnings
 from collections.abc import Sequence
@@ -7,14 +8,17 @@ from importlib import metadata
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import tree
 from isotherm.draws import Draws, Moments
 from isotherm.errors import IsothermWarning
+from isotherm.hyper import at
 from isotherm.noise import measure
 from isotherm.samplers.base import Sampler
+from isotherm.samplers.momentum import MomentumSampler
 from isotherm.sampling.describe import describe
 from isotherm.sampling.moments import finish
 from isotherm.sampling.run import Job, Outcome
@@ -51,21 +55,26 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
                 mean=_pick(moments.mean, lanes),
                 variance=_pick(moments.variance, lanes),
                 temperature=_pick(moments.temperature, lanes),
+                kinetic=None if moments.kinetic is None else moments.kinetic[lanes],
             ),
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
-            settings=_settings(job, outcome, sampler, num_chains, _median_s(job, outcome, sampler, lanes)),
+            settings=_settings(job, outcome, sampler, num_chains, _noise(job, outcome, sampler, lanes)),
+            job=dataclasses.replace(job, sampler=sampler, axis=None),
         )
         _warn(draws, outcome)
         results.append(draws)
     return results
 
 
-def _median_s(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> float | None:
-    """s of a setting where its chains ended, whatever it estimates itself: the median over some of them."""
+def _noise(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> dict[str, float | None]:
+    """s of a setting where its chains ended, whatever it estimates itself, and the friction h tr C / (2 T N_d M) that
+    damps the noise: medians over some of the chains.
+    """
+    unknown: dict[str, float | None] = {"s": None, "noise_friction": None}
     if outcome.steps == 0:
-        return None
+        return unknown
     alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
     keys = jax.random.split(jax.random.fold_in(job.key, _LAST), _CHAINS + 1)
     data = job.kernel.minibatch.arrange(job.data, key=keys[-1])
@@ -73,8 +82,14 @@ def _median_s(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> flo
     for lane, key in zip(alive, keys[:-1], strict=False):
         position = jax.tree.map(lambda x, i=lane: x[i], outcome.lanes.state.position)
         noise = measure(job.kernel, sampler, data, position, step=outcome.steps, key=key)
-        values += [] if noise is None else [noise.s]
-    return float(np.median(values)) if values else None
+        values += [] if noise is None else [(noise.s, noise.trace)]
+    if not values:
+        return unknown
+    s, trace = np.median(values, axis=0)
+    size = tree.size(jax.tree.map(lambda x: x[0], job.positions))
+    h = float(at(sampler.step_size, jnp.asarray(outcome.steps)))
+    rubs = isinstance(sampler, MomentumSampler)
+    return {"s": float(s), "noise_friction": float(trace / (2 * h * size)) if rubs else None}
 
 
 def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
@@ -106,7 +121,7 @@ def _warn(draws: Draws, outcome: Outcome) -> None:
 
 
 def _settings(
-    job: Job, outcome: Outcome, sampler: Sampler, num_chains: int, s: float | None
+    job: Job, outcome: Outcome, sampler: Sampler, num_chains: int, noise: dict[str, float | None]
 ) -> dict[str, Any]:
     kernel = job.kernel
     return {
@@ -122,7 +137,7 @@ def _settings(
         "num_draws": job.num_draws,
         "steps": outcome.steps,
         "interrupted": outcome.interrupted,
-        "s": s,
+        **noise,
         "data_passes": outcome.steps * kernel.batch_size / kernel.num_data,
         "seconds": round(outcome.seconds, 3),
         "key": np.asarray(jax.random.key_data(job.key)).tolist(),

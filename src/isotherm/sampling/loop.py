@@ -6,13 +6,15 @@ Trip counts are traced, so one compilation serves burn-in, sampling, every chunk
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.compilation import jit_in_a_hurry
 from isotherm.kernel import Kernel
 from isotherm.records import Info, State, Status
 from isotherm.samplers import SGHMC
 from isotherm.samplers.base import Sampler
+from isotherm.samplers.momentum import MomentumSampler
 from isotherm.sampling.moments import Accumulator
 
 
@@ -33,7 +35,7 @@ class Kept(eqx.Module):
     stats: dict[str, Array]
 
 
-@eqx.filter_jit
+@jit_in_a_hurry
 def start(
     sampler: Sampler,
     kernel: Kernel,
@@ -42,11 +44,11 @@ def start(
     keys: Key[Array, " lanes"],
     axis: int | None,
 ) -> Lane:
-    """Lanes before their first step. `axis` is 0 where each lane has hyper-parameters of its own."""
+    """Lanes before their first step, to be settled. `axis` is 0 where each has hyper-parameters of its own."""
 
     def one(sampler: Sampler, position: PyTree, key: Key[Array, ""]) -> Lane:
         own = _with(kernel, sampler)
-        state = own.init(position, data, key=key)
+        state = own.begin(position, key=key)
         scalars, clipped = jax.eval_shape(lambda: _watched(own.step(state, data, key=key)[1]))
         blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in scalars.items()}
         clipped = None if clipped is None else jnp.zeros((), jnp.int32)
@@ -55,14 +57,20 @@ def start(
     return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, positions, keys)
 
 
-@eqx.filter_jit
+@jit_in_a_hurry
 def settle(
-    sampler: Sampler, kernel: Kernel, data: PyTree, keys: Key[Array, " lanes"], lanes: Lane, axis: int | None
+    sampler: Sampler,
+    kernel: Kernel,
+    data: PyTree,
+    keys: Key[Array, " lanes"],
+    lanes: Lane,
+    time: Int[Array, ""],
+    axis: int | None,
 ) -> Lane:
-    """Lanes at the end of burn-in: the sampler settles and moments start."""
+    """Lanes at the start (`time` 0) or at the end of burn-in (1): averages and moments start."""
 
     def one(sampler: Sampler, key: Key[Array, ""], lane: Lane) -> Lane:
-        settled = _with(kernel, sampler).settle(lane.state, data, key=key)
+        settled = _with(kernel, sampler).settle(lane.state, data, key=key, time=time)
         state = tree.where(lane.ended < 0, settled, lane.state)
         fresh = _no_moments(kernel, state.position)
         return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
@@ -110,7 +118,9 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     if isinstance(kernel.sampler, SGHMC) and kernel.sampler.scheme == "symmetric":
         # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
         visited = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
-    accumulator = lane.accumulator.add(params, visited, visit.estimate.force, alive & collect)
+    accumulator = lane.accumulator.add(
+        params, visited, visit.estimate.force, _kinetic(kernel.sampler, state), alive & collect
+    )
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
         clipped = clipped + (alive & (info.clipped > 0))
@@ -128,7 +138,17 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
 
 def _no_moments(kernel: Kernel, position: PyTree) -> Accumulator:
     same = kernel.preconditioner is None and kernel.constraint is None
-    return Accumulator.start(kernel.recorded(position), None if same else position)
+    moves = isinstance(kernel.sampler, MomentumSampler)
+    return Accumulator.start(kernel.recorded(position), None if same else position, momentum=moves)
+
+
+def _kinetic(sampler: Sampler, state: State) -> Float[Array, " leaves"] | None:
+    """The kinetic temperature of each leaf."""
+    if not isinstance(sampler, MomentumSampler):
+        return None
+    p = state.momentum
+    parts = zip(jax.tree.leaves(p), jax.tree.leaves(tree.divide(p, sampler.mass)), strict=True)
+    return jnp.stack([tree.dot(a, b) / a.size for a, b in parts])
 
 
 def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:

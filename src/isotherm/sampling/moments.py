@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.draws import Moments
@@ -38,7 +38,7 @@ class Accumulator(eqx.Module):
     With d the deviation of theta from `reference`, y that of the sampler's position from `origin` and g the gradient
     of U with respect to it, leaves of `sums` hold d and d^2 along their first axis, and those of `virial` y, g and
     y g. Where the sampler moves theta itself there is no `origin`, and `sums` hold d, d^2, g and d g: one buffer in
-    the loop's carry instead of many.
+    the loop's carry instead of many. `kinetic` has the kinetic temperature of each leaf, where there is a momentum.
     """
 
     count: Int[Array, ""]
@@ -46,19 +46,29 @@ class Accumulator(eqx.Module):
     origin: PyTree[Array] | None
     sums: Sum
     virial: Sum | None
+    kinetic: Sum | None
 
     @staticmethod
-    def start(params: PyTree, position: PyTree | None) -> "Accumulator":
+    def start(params: PyTree, position: PyTree | None, *, momentum: bool) -> "Accumulator":
         """Empty sums around `params` and, where the sampler moves something else, around its `position`."""
         stack = lambda rows, like: Sum.zero(
             jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), like)
         )
         count = jnp.zeros((), jnp.int32)
+        leaves = len(jax.tree.leaves(params if position is None else position))
+        kinetic = Sum.zero(jnp.zeros(leaves)) if momentum else None
         if position is None:
-            return Accumulator(count, params, None, stack(4, params), None)
-        return Accumulator(count, params, position, stack(2, params), stack(3, position))
+            return Accumulator(count, params, None, stack(4, params), None, kinetic)
+        return Accumulator(count, params, position, stack(2, params), stack(3, position), kinetic)
 
-    def add(self, params: PyTree, visited: PyTree, force: PyTree, use: Bool[Array, ""]) -> "Accumulator":
+    def add(
+        self,
+        params: PyTree,
+        visited: PyTree,
+        force: PyTree,
+        kinetic: Float[Array, " leaves"] | None,
+        use: Bool[Array, ""],
+    ) -> "Accumulator":
         """One more step, where `use` holds: the new parameters, and the force at the position visited."""
 
         def own(reference: Array, new: Array) -> list[Array]:
@@ -69,15 +79,18 @@ class Accumulator(eqx.Module):
             y, g = old - origin, -f
             return [y, g, y * g]
 
+        heat = self.kinetic
+        if heat is not None and kinetic is not None:
+            heat = heat.add(jnp.where(use, kinetic, 0))
         if self.origin is None or self.virial is None:
             both = lambda r, new, old, f: jnp.where(use, jnp.stack([*own(r, new), *pair(r, old, f)[1:]]), 0)
             sums = self.sums.add(jax.tree.map(both, self.reference, params, visited, force))
-            return Accumulator(self.count + use, self.reference, None, sums, None)
+            return Accumulator(self.count + use, self.reference, None, sums, None, heat)
         one = lambda r, new: jnp.where(use, jnp.stack(own(r, new)), 0)
         two = lambda o, old, f: jnp.where(use, jnp.stack(pair(o, old, f)), 0)
         sums = self.sums.add(jax.tree.map(one, self.reference, params))
         virial = self.virial.add(jax.tree.map(two, self.origin, visited, force))
-        return Accumulator(self.count + use, self.reference, self.origin, sums, virial)
+        return Accumulator(self.count + use, self.reference, self.origin, sums, virial, heat)
 
 
 def finish(accumulator: Accumulator) -> Moments:
@@ -105,4 +118,7 @@ def finish(accumulator: Accumulator) -> Moments:
     else:
         virial = means(accumulator.virial)
         temperature = jax.tree.structure(accumulator.origin).unflatten([yg - y * g for y, g, yg in virial])
-    return Moments(count, structure.unflatten(mean), structure.unflatten(variance), temperature)
+    kinetic = None
+    if (heat := accumulator.kinetic) is not None:
+        kinetic = (np.asarray(heat.total, np.float64) - np.asarray(heat.lost, np.float64)) / divisor[:, None]
+    return Moments(count, structure.unflatten(mean), structure.unflatten(variance), temperature, kinetic)

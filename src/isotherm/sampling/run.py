@@ -71,6 +71,7 @@ def run(
     with Progress(job.num_steps, passes, show=progress, title=title) as bar, _interruptible() as stopped:
         arranged_at, data = 0, _arranged(job, 0)
         lanes = loop.start(job.sampler, job.kernel, data, job.positions, job.lane_keys, job.axis)
+        lanes = _settled(job, data, lanes, 0)
         capacity = _capacity(lanes)
         pace = _Pace(job, capacity, chunk_steps)
         sane, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
@@ -82,7 +83,7 @@ def run(
             num_kept, thinning = pace.next(step)
             collect = step >= job.burn_in
             if step == job.burn_in > 0:
-                lanes = loop.settle(job.sampler, job.kernel, data, job.lane_keys, lanes, job.axis)
+                lanes = _settled(job, data, lanes, 1)
             lanes, kept = loop.advance(
                 job.sampler,
                 job.kernel,
@@ -170,6 +171,10 @@ def _capacity(lanes: loop.Lane) -> int:
     # Not a function of `num_draws`, so that a longer run compiles nothing.
     row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
     return max(1, _CHUNK_BYTES // row)
+
+
+def _settled(job: Job, data: PyTree, lanes: loop.Lane, time: int) -> loop.Lane:
+    return loop.settle(job.sampler, job.kernel, data, job.lane_keys, lanes, jnp.asarray(time), job.axis)
 
 
 def _arranged(job: Job, arrangement: int) -> PyTree:

@@ -10,7 +10,9 @@ from isotherm.data.rows import as_rows
 from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.sampling import checks
+from isotherm.sampling.explore import explore
 from isotherm.tuning.choose import choose
+from isotherm.tuning.newton import NotNormalError
 from isotherm.tuning.record import Warmup, fingerprint
 
 _LARGEST = 1000  # parameters whose Hessian is not too large
@@ -26,6 +28,9 @@ def warmup(
     seed: int | Key[Array, ""] = 0,
 ) -> Warmup:
     """Find the mode, coordinates in which the posterior is round, and settings for them; print it to see why.
+
+    Where the posterior is not nearly normal around one mode, or has more than a thousand parameters, chains start
+    from four different places and plain minibatches are used.
 
     `iso.sample` calls it where no sampler is given. To look first, or to sample several times, pass what it returns
     as `init`: `tuned = iso.warmup(posterior, data, init); draws = iso.sample(posterior, data, tuned)`.
@@ -48,7 +53,11 @@ def warmup(
         position, posterior, rows, num_chains=1, init_scale=0.0, init_per_chain=False, key=key
     )
     start = jax.tree.map(lambda x: x[0], starts)
-    if (size := tree.size(start)) > _LARGEST:
-        raise must("sampler", f"given for more than {_LARGEST} parameters", None, f"There are {size}.")
-    found = choose(posterior, rows, start, key=jax.random.fold_in(key, _WARMUP), batch_size=batch_size)
+    key, size = jax.random.fold_in(key, _WARMUP), tree.size(start)
+    try:
+        if size > _LARGEST:
+            raise NotNormalError(f"{size} parameters are too many for a Hessian")
+        found = choose(posterior, rows, start, key=key, batch_size=batch_size)
+    except NotNormalError as error:
+        found = explore(posterior, rows, start, str(error), key=key, batch_size=batch_size)
     return dataclasses.replace(found, posterior=given, fingerprint=fingerprint(rows))

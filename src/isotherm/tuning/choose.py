@@ -17,7 +17,7 @@ from isotherm.errors import IsothermWarning
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.samplers import CCAdL
-from isotherm.tuning.metric import Metric, find_metric
+from isotherm.tuning.metric import find_metric
 from isotherm.tuning.newton import Climb, climb
 from isotherm.tuning.probe import ORDERS, Probe, Rows
 from isotherm.tuning.record import Warmup, as_leaf
@@ -30,24 +30,23 @@ _SMALLEST, _LARGEST = 32, 2048  # batches
 _DENSE_CONTROL = 128  # parameters up to which a matrix controls plain gradients
 _THERMAL_MASS = 100.0
 _SLOWEST = 25.0  # steps of relaxation that are thought worth waiting for
-_NEARBY = 0.1  # standard deviations from the mode that are looked at, where farther away all is different
 
 
 def choose(
     posterior: Posterior, data: PyTree, start: PyTree, *, key: Key[Array, ""], batch_size: int | None = None
 ) -> Warmup:
-    """Settings for `posterior`, from `start`."""
+    """Settings for `posterior`, from `start`; `NotNormalError` where it is nothing like a normal distribution."""
     began = time.perf_counter()
     num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(start)
     keys = jax.random.split(key, 5)
     T = float(posterior.temperature)
     top = climb(posterior, data, start, seed=int(jax.random.key_data(keys[0])[-1]))
     metric = find_metric(posterior, data, top, key=keys[1])
-    spread = (1.0 if metric.normal else _NEARBY) * T**0.5
-    _warn(top.distance / T**0.5, metric)
+    spread = T**0.5
+    _warn(top.distance / T**0.5)
     look = Probe(posterior, data, metric.preconditioner, spread)
     rows, tickets = look.all_rows(key=keys[2]), np.ones(num_data, np.int64)
-    order, why = _order(rows) if metric.normal else (0, "no anchor would stay near")
+    order, why = _order(rows)
     reasons = [
         ("mode", f"within {top.distance / T**0.5:.2g} sd", f"Newton's method, {top.passes:.1f} passes"),
         ("preconditioner", metric.kind, metric.note),
@@ -98,7 +97,7 @@ def choose(
         minibatch=Weighted(tickets) if order else WithReplacement(),
         preconditioner=metric.preconditioner,
         batch_size=n,
-        burn_in=math.ceil((20 if metric.normal else 200) * relaxation),
+        burn_in=math.ceil(20 * relaxation),
         thinning=thinning,
         spread=spread,
         passes=top.passes + metric.passes + rows.passes,
@@ -112,17 +111,10 @@ def _over(a: float, b: float) -> float:
     return a / b if b > 0 else 1.0
 
 
-def _warn(distance: float, metric: Metric) -> None:
+def _warn(distance: float) -> None:
     if not distance < 1:
         warnings.warn(
             f"The warm-up stopped {distance:.2g} standard deviations from the mode: start nearer to it.",
-            IsothermWarning,
-            stacklevel=5,
-        )
-    if not metric.normal:
-        warnings.warn(
-            "Around its mode the posterior is nothing like a normal distribution, which the warm-up is made for: "
-            "judge the draws by `draws.summary()`, or choose a sampler yourself.",
             IsothermWarning,
             stacklevel=5,
         )

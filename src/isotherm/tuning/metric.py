@@ -15,21 +15,17 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import passes, tree
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner
-from isotherm.tuning.newton import Climb, point_at
+from isotherm.tuning.newton import Climb, NotNormalError, point_at
 from isotherm.tuning.record import as_leaf
 
 _AGREES = 3.0  # times as large may the change of the gradient be as the Hessian says
 _NORMAL = 10.0  # times as large, by the Fisher information, and the posterior is nothing like a normal one
-_ROUGH = 0.25  # smallest curvature, where nothing is known of it
 _FLAT = 1e-9  # of the largest eigenvalue, on the scale of the diagonal: below it a direction counts as flat
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """Coordinates, in words as well, and the largest and smallest curvature that was met in them.
-
-    `normal` says whether the gradient changes over a standard deviation about as it does for a normal distribution.
-    """
+    """Coordinates, in words as well, and the largest and smallest curvature that was met in them."""
 
     preconditioner: DensePreconditioner
     kind: str
@@ -37,11 +33,10 @@ class Metric:
     stiffest: float
     slowest: float
     passes: float
-    normal: bool = True
 
 
 def find_metric(posterior: Posterior, data: PyTree, top: Climb, *, key: Key[Array, ""]) -> Metric:
-    """The coordinates for a posterior with its mode at `top`."""
+    """The coordinates for a posterior with its mode at `top`; `NotNormalError` where there are none."""
     hessian = top.point.hessian
     flat = _flat_directions(hessian)
     condition = f"condition number {_condition(hessian):.3g}"
@@ -63,10 +58,7 @@ def find_metric(posterior: Posterior, data: PyTree, top: Climb, *, key: Key[Arra
     note, cost = f"Fisher information of all rows and prior: {why}", 3.0 - (flat > 0)
     if grows <= _NORMAL:
         return Metric(preconditioner, "dense, Fisher", note, max(stiffest, grows), slowest, cost)
-    root = np.asarray(preconditioner.root, np.float64)
-    stiffest = float(np.linalg.eigvalsh(root.T @ hessian @ root)[-1])
-    note += "; around the mode the posterior is not normal"
-    return Metric(preconditioner, "dense, Fisher", note, max(1.0, stiffest), _ROUGH, cost, normal=False)
+    raise NotNormalError(f"{why}, and {grows:.2g} times as much as the Fisher information says")
 
 
 def whitened(curvature: np.ndarray, center: PyTree[Array]) -> DensePreconditioner:

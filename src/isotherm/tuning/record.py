@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.data.minibatch import MinibatchPlan
@@ -25,8 +25,8 @@ class Warmup:
 
     It serves the posterior and the data that it was made for, and `iso.sample` refuses others.
 
-    Chains start around the mode, `spread` standard deviations apart. `reasons` has a line for each choice: what, its
-    value, and why. `passes` and `seconds` are what it cost.
+    Chains start around the mode, or around one of `points` each, `spread` standard deviations apart. `reasons` has a
+    line for each choice: what, its value, and why. `passes` and `seconds` are what it cost.
     """
 
     posterior: Posterior
@@ -42,16 +42,19 @@ class Warmup:
     passes: float
     seconds: float
     reasons: tuple[tuple[str, str, str], ...]
+    points: PyTree[Array] | None = None
 
     def starts(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
-        """One start a chain, drawn from the normal approximation around the mode."""
+        """One start a chain, drawn from the normal approximation around its place."""
         center = self.preconditioner.center
+        points = jax.tree.map(lambda x: x[None], center) if self.points is None else self.points
+        own = jnp.arange(num_chains) % jax.tree.leaves(points)[0].shape[0]
 
-        def one(key: Key[Array, ""]) -> PyTree[Array]:
+        def one(key: Key[Array, ""], i: Int[Array, ""]) -> PyTree[Array]:
             v = tree.multiply(self.spread, tree.normal_like(center, key=key))
-            return self.preconditioner.to_params(v)
+            return jax.tree.map(lambda p, move: p[i] + move, points, self.preconditioner.multiply(v))
 
-        return jax.vmap(one)(jax.random.split(key, num_chains))
+        return jax.vmap(one)(jax.random.split(key, num_chains), own)
 
     def describe(self) -> dict[str, Any]:
         """As plain JSON values, for `draws.settings`."""

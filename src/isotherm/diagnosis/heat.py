@@ -1,0 +1,142 @@
+"""Temperatures from fresh gradients at the draws.
+
+If the draws are right, cov(u.v, u.grad U(v)) = T for every direction u, whatever the posterior. The gradients here
+come from batches that no chain has seen, so that their noise is independent of the draws: what is wrong with the
+noise in the run, such as epochs without replacement or a covariance of the wrong rank, cannot hide itself.
+"""
+
+import dataclasses
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from isotherm import tree
+from isotherm.compilation import jit_in_a_hurry
+from isotherm.data.minibatch import AllRows, WithReplacement
+from isotherm.diagnosis.estimate import Estimate, mean
+from isotherm.gradient import FullData, Minibatch
+from isotherm.kernel import Kernel
+from isotherm.records import Needs
+
+if TYPE_CHECKING:
+    from isotherm.draws import Draws
+    from isotherm.sampling.run import Job
+
+_DRAWS = 2000  # at which a gradient is taken
+_NUMBERS = 2**26  # of positions and gradients
+_DIRECTIONS = 8  # in which the gradient noise is largest
+_CONTRASTS = 128  # from which those are found
+
+
+@dataclasses.dataclass(frozen=True)
+class Heat:
+    """Temperature over target, less 1: of each coordinate, of each block of them, and where the noise is largest."""
+
+    coordinates: Estimate
+    blocks: Estimate
+    directions: Estimate | None
+    rows: int
+
+
+def heat(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""]) -> Heat:
+    """From a gradient at some of the draws, of about as many rows in all as `effort` times those of the run."""
+    chains = np.flatnonzero(draws.complete)
+    v = positions(job, some(draws, chains, tree.size(jax.tree.map(lambda x: x[0], job.positions))))
+    count = int(np.prod(jax.tree.leaves(v)[0].shape[:2]))
+    spent = effort * draws.settings["steps"] * len(chains) * job.kernel.batch_size
+    kernel = _fresh(job.kernel, int(spent / count))
+    keys = jax.random.split(key, 3)
+    data = kernel.minibatch.arrange(job.data, key=keys[0])
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), v)
+    g = _gradients(kernel, data, flat, jax.random.split(keys[1], count))
+    shape = jax.tree.leaves(v)[0].shape[:2]
+    y = np.asarray(jax.vmap(tree.ravel)(flat), np.float64)
+    g = np.asarray(jax.vmap(tree.ravel)(g), np.float64)
+    y = y - y.mean(axis=0)
+    T = float(job.sampler.temperature_at(jnp.zeros((), jnp.int32)))
+    excess = lambda a, b: (a * b / T - 1).reshape(*shape, -1)
+    each = excess(y, g)
+    bounds = np.cumsum([0, *(x[0].size for x in jax.tree.leaves(flat))])
+    blocks = np.stack([each[..., a:b].mean(axis=2) for a, b in pairwise(bounds)], axis=2)
+    u = _directions(job, flat, keys[2])
+    directions = None if u is None else mean(excess(y @ u.T, g @ u.T))
+    return Heat(mean(each), mean(blocks), directions, kernel.batch_size)
+
+
+def some(draws: "Draws", chains: np.ndarray, size: int) -> PyTree[np.ndarray]:
+    """Draws of these chains, evenly spaced."""
+    most = max(1, min(_DRAWS, _NUMBERS // (2 * size)) // len(chains))
+    index = np.unique(np.linspace(0, draws.num_draws - 1, min(most, draws.num_draws)).round().astype(int))
+    return jax.tree.map(lambda x: x[np.ix_(chains, index)], draws.posterior)
+
+
+def positions(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
+    """What the sampler moved, from parameters as draws have them: leaves (chain, draw, ...)."""
+
+    def one(x: PyTree) -> PyTree:
+        free = x if job.kernel.constraint is None else job.kernel.constraint.free(x)
+        return free if job.kernel.preconditioner is None else job.kernel.preconditioner.from_params(free)
+
+    return jax.vmap(jax.vmap(one))(jax.tree.map(jnp.asarray, params))
+
+
+def _fresh(kernel: Kernel, rows: int) -> Kernel:
+    """The same with batches of `rows` rows, independent of one another."""
+    plan = kernel.minibatch if kernel.minibatch.white else WithReplacement()
+    rows = max(kernel.batch_size, min(rows, kernel.num_data))
+    if rows == kernel.num_data and isinstance(kernel.gradient, Minibatch | FullData):
+        plan = AllRows()
+    return Kernel(
+        kernel.sampler, kernel.gradient, kernel.num_data, rows, plan, kernel.preconditioner, kernel.constraint
+    )
+
+
+@eqx.filter_jit
+def _gradients(kernel: Kernel, data: PyTree, positions: PyTree, keys: Key[Array, " m"]) -> PyTree:
+    """The gradient of U at each position, from one batch each."""
+
+    def one(x: tuple[PyTree, Key[Array, ""]]) -> PyTree:
+        position, key = x
+        keys = jax.random.split(key, 3)
+        batch = kernel.batch(data, jnp.zeros((), jnp.int32), key=keys[0], chain_key=keys[2])
+        estimate = kernel.estimate(position, batch, needs=Needs.NOTHING, key=keys[1])
+        return tree.multiply(-1.0, estimate.force)
+
+    return jax.lax.map(one, (positions, keys))
+
+
+def _directions(job: "Job", positions: PyTree[Array], key: Key[Array, ""]) -> Float[np.ndarray, "k d"] | None:
+    """Unit vectors along which batches of the run differ most, at a few of the draws."""
+    size = tree.size(jax.tree.map(lambda x: x[0], positions))
+    if size < 2 or job.kernel.batch_size < 2:
+        return None
+    total = jax.tree.leaves(positions)[0].shape[0]
+    index = jnp.asarray(np.linspace(0, total - 1, min(_CONTRASTS, total)).astype(int))
+    data = job.kernel.minibatch.arrange(job.data, key=key)
+    try:
+        z = _contrasts(job.kernel, data, jax.tree.map(lambda x: x[index], positions), index, key)
+    except (NotImplementedError, TypeError, ValueError):  # a gradient of the user's own may know no contrasts
+        return None
+    z = np.asarray(z, np.float64)
+    if not np.all(np.isfinite(z)) or not np.any(z):
+        return None
+    return np.linalg.svd(z, full_matrices=False)[2][: min(_DIRECTIONS, size - 1)]
+
+
+@jit_in_a_hurry
+def _contrasts(
+    kernel: Kernel, data: PyTree, positions: PyTree, index: Int[Array, " m"], key: Key[Array, ""]
+) -> Float[Array, "m d"]:
+    def one(x: tuple[PyTree, Int[Array, ""]]) -> Float[Array, " d"]:
+        position, i = x
+        keys = jax.random.split(jax.random.fold_in(key, i), 3)
+        batch = kernel.batch(data, jnp.zeros((), jnp.int32), key=keys[0], chain_key=keys[2])
+        estimate = kernel.estimate(position, batch, needs=Needs(contrasts=1), key=keys[1])
+        return tree.ravel(jax.tree.map(lambda c: c[0], estimate.contrasts))
+
+    return jax.lax.map(one, (positions, index))

@@ -1,0 +1,171 @@
+"""A warm-up for posteriors that are not normal around one mode, or have too many parameters for a Hessian.
+
+Adam from several starts; a short run of the sampler itself; and then coordinates, step and batch are chosen anew from
+where the chains have come to.
+"""
+
+import dataclasses
+import math
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm import tree
+from isotherm.covariance import Dense, DiagonalLowRank
+from isotherm.data.minibatch import AllRows, WithReplacement
+from isotherm.gradient import FullData, Minibatch
+from isotherm.kernel import Kernel
+from isotherm.noise import measure
+from isotherm.posterior import Posterior
+from isotherm.preconditioner import Preconditioner
+from isotherm.samplers import CCAdL
+from isotherm.sampling.run import Job, run
+from isotherm.tuning.descent import descend
+from isotherm.tuning.record import Warmup
+from isotherm.tuning.sketch import sketch, stiffness
+
+_WAYS = 4  # starts that are followed
+_ROWS, _LARGEST = 128, 2048  # of a batch, at first and at most
+_PASSES, _STEPS = 4.0, (1000, 4000)  # of Adam, in all; steps of each way, at least and at most
+_PILOT = 500  # steps of the sampler between two looks
+_STEP, _FRICTION, _S = 0.7, 0.1, 0.5
+_DENSE, _RANK = 128, 16  # parameters up to which a matrix controls the noise; directions of it beyond
+_THINNING, _BURN_IN = 4.0, 400.0  # in units of time
+_SPREAD, _MASS = 0.05, 100.0
+_LOOK = 2.0  # passes that a sketch takes, about
+
+
+def explore(
+    posterior: Posterior,
+    data: PyTree,
+    start: PyTree,
+    why: str,
+    *,
+    key: Key[Array, ""],
+    batch_size: int | None = None,
+) -> Warmup:
+    """Settings for `posterior`, from `start`; `why` is the reason for coming here."""
+    began, keys = time.perf_counter(), jax.random.split(key, 4)
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    T = float(posterior.temperature)
+    n = min(_ROWS, num_data) if batch_size is None else batch_size
+    steps = int(np.clip(_PASSES / _WAYS * num_data / n, *_STEPS))
+    points = descend(posterior, data, start, ways=_WAYS, steps=steps, batch_size=n, key=keys[0])
+    given = batch_size is not None
+    chart = sketch(posterior, data, points, key=jax.random.fold_in(keys[1], 0))
+    first = _fitted(posterior, data, points, chart, n, fixed=given, key=keys[1])
+    points = _moved(first.kernel, data, points, keys[2])
+    chart = sketch(posterior, data, points, key=jax.random.fold_in(keys[3], 0))
+    found = _fitted(posterior, data, points, chart, first.kernel.batch_size, fixed=given, key=keys[3])
+    h, n, all_rows = found.step_size, found.kernel.batch_size, found.kernel.gradient.all_rows
+    noise = "no noise is left" if all_rows else f"s = {found.s:.2g} at the step chosen, of {_S:g} allowed"
+    thinning = max(1, round(_THINNING / h))
+    reasons = (
+        ("start", f"{_WAYS} places", f"{why}; Adam, {steps} steps each, and a short run of the sampler"),
+        (
+            "preconditioner",
+            "diagonal and low rank",
+            "Fisher information and prior, on average over the places",
+        ),
+        ("gradient", "all rows" if all_rows else "minibatch", "no anchor would stay near"),
+        ("batch_size", str(n), noise if batch_size is None else f"given; {noise}"),
+        ("step_size", f"{h:.3g}", f"the stiffest frequency is {math.sqrt(found.stiffest):.2g}"),
+        ("friction", f"{_FRICTION:g}", "little, for the sake of slow directions"),
+        ("thinning", str(thinning), f"{_THINNING:g} units of time"),
+    )
+    spent = _WAYS * (steps * min(_ROWS, n) + _PILOT * first.kernel.batch_size) / num_data + 2 * _LOOK
+    return Warmup(
+        posterior=posterior,
+        fingerprint="",
+        sampler=_sampler(h, tree.size(start)),
+        gradient=found.kernel.gradient,
+        minibatch=WithReplacement(),
+        preconditioner=chart,
+        batch_size=n,
+        burn_in=math.ceil(_BURN_IN / h),
+        thinning=thinning,
+        spread=_SPREAD * T**0.5,
+        points=points,
+        passes=spent,
+        seconds=time.perf_counter() - began,
+        reasons=reasons,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fit:
+    """A kernel for where chains are, with its step, the stiffest curvature there, and s."""
+
+    kernel: Kernel
+    step_size: float
+    stiffest: float
+    s: float
+
+
+def _fitted(
+    posterior: Posterior,
+    data: PyTree,
+    points: PyTree[Array],
+    preconditioner: Preconditioner,
+    n: int,
+    *,
+    fixed: bool,
+    key: Key[Array, ""],
+) -> _Fit:
+    """Batch and step for where `points` are."""
+    keys = jax.random.split(key, 3)
+    num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(points) // _WAYS
+    stiffest = max(1.0, stiffness(posterior, data, points, preconditioner, key=keys[1]))
+    h, T = _STEP / math.sqrt(stiffest), float(posterior.temperature)
+    if n == num_data and not fixed:
+        n = min(_ROWS, num_data)  # what all rows were chosen by
+    trial = Kernel(_sampler(h, size, T), Minibatch(posterior), num_data, n, WithReplacement(), preconditioner)
+    s = _largest_s(trial, data, jax.vmap(preconditioner.from_params)(points), keys[2])
+    wanted, gradient, plan = s * n / _S, trial.gradient, trial.minibatch
+    if not fixed:
+        n = min(_LARGEST, max(n, 2 ** math.ceil(math.log2(max(1.0, wanted)))))
+        if 4 * n > num_data:
+            n, gradient, plan = num_data, FullData(posterior), AllRows()
+    if not gradient.all_rows and wanted > n:
+        h *= math.sqrt(n / wanted)
+    kernel = Kernel(_sampler(h, size, T), gradient, num_data, n, plan, preconditioner)
+    return _Fit(kernel, h, stiffest, min(_S, _S * wanted / n))
+
+
+def _largest_s(kernel: Kernel, data: PyTree, positions: PyTree[Array], key: Key[Array, ""]) -> float:
+    found = [
+        measure(kernel, kernel.sampler, data, jax.tree.map(lambda x, i=i: x[i], positions), step=0, key=k)
+        for i, k in enumerate(jax.random.split(key, _WAYS))
+    ]
+    return max((noise.s for noise in found if noise is not None), default=0.0)
+
+
+def _sampler(h: float, size: int, T: float | None = None) -> CCAdL:
+    covariance = Dense() if size <= _DENSE else DiagonalLowRank(_RANK)
+    mu = max(float(size), _MASS)
+    plain = CCAdL(h, _FRICTION, covariance=covariance, scheme="symmetric", thermal_mass=mu)
+    if T is None:  # as the driver will have it
+        return plain
+    return eqx.tree_at(lambda s: s.temperature, plain, jnp.asarray(T, float), is_leaf=lambda x: x is None)
+
+
+def _moved(kernel: Kernel, data: PyTree, points: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
+    """The parameters after a short run; those of a chain that failed are where it was when last seen in order."""
+    assert kernel.preconditioner is not None
+    job = Job(
+        sampler=kernel.sampler,
+        axis=None,
+        kernel=kernel,
+        data=data,
+        positions=jax.vmap(kernel.preconditioner.from_params)(points),
+        key=key,
+        lane_keys=jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(_WAYS)),
+        burn_in=_PILOT,
+        num_draws=1,
+        thinning=1,
+    )
+    return jax.vmap(kernel.params)(run(job, progress=False, title="warm-up").sane)

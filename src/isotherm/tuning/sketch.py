@@ -1,0 +1,170 @@
+"""Coordinates for posteriors of many parameters or of no simple shape: a scale for each, and the stiffest directions.
+
+The Fisher information of the rows and the curvature of the prior, on average over a few points of the posterior.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from isotherm import passes, tree
+from isotherm.compilation import jit_in_a_hurry
+from isotherm.data.minibatch import WithReplacement
+from isotherm.gradient import Minibatch
+from isotherm.posterior import Posterior
+from isotherm.preconditioner import LowRankPreconditioner, Preconditioner
+from isotherm.records import Needs
+
+_CONTRASTS, _EACH = 256, 16  # from which leading directions are found; of one batch
+_NUMBERS = 2**27  # in all contrasts together
+_RANK = 32  # directions at most
+_ROWS, _MORE = 1024, 4096  # of a batch for contrasts, and for curvature
+_PROBES = 4  # for the diagonal of the prior's Hessian, of which one is enough where it is diagonal
+_ITERATIONS = 12
+_LEAST = 1e-6  # smallest curvature, relative to the mean
+
+
+def sketch(
+    posterior: Posterior, data: PyTree, points: PyTree[Array], *, key: Key[Array, ""]
+) -> LowRankPreconditioner:
+    """Centred at the mean of `points`, which have a leading axis. Each row is seen once, and some more often."""
+    keys = jax.random.split(key, 3)
+    ways = jax.tree.leaves(points)[0].shape[0]
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    at = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(ways)]
+    square = jax.tree.map(lambda x: np.zeros(x.shape[1:]), points)
+    numbers = tree.size(at[0]) + sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
+    for i, theta in enumerate(at):
+        # Every row once, at one of the points: a rare feature is in few of them.
+        for index, there in passes.chunks(data, numbers, np.arange(i, num_data, ways)):
+            piece = _squares(posterior, theta, data, index, there)
+            square = jax.tree.map(lambda total, x: total + np.asarray(x, np.float64), square, piece)
+    prior = [_prior_diagonal(posterior, theta, jax.random.fold_in(keys[0], i)) for i, theta in enumerate(at)]
+    prior = jax.tree.map(lambda *x: np.maximum(np.mean(np.asarray(x, np.float64), axis=0), 0), *prior)
+    diagonal = jax.tree.map(np.add, square, prior)
+    typical = sum(float(x.sum()) for x in jax.tree.leaves(diagonal)) / tree.size(at[0])
+    center = jax.tree.map(lambda x: jnp.mean(x, axis=0), points)
+    scale = jax.tree.map(
+        lambda d, c: jnp.asarray(1 / np.sqrt(np.maximum(d, _LEAST * typical)), c.dtype), diagonal, center
+    )
+    vectors, factors = _leading(posterior, data, at, scale, keys[1])
+    return LowRankPreconditioner(center, scale, vectors, factors)
+
+
+def stiffness(
+    posterior: Posterior,
+    data: PyTree,
+    points: PyTree[Array],
+    preconditioner: Preconditioner,
+    *,
+    key: Key[Array, ""],
+) -> float:
+    """The largest curvature of U in v that is met at `points`, from a few thousand rows."""
+    rows = min(_MORE, jax.tree.leaves(data)[0].shape[0])
+    ways = jax.tree.leaves(points)[0].shape[0]
+    values = _stiffest(posterior, data, points, preconditioner, jax.random.split(key, ways), rows)
+    return float(np.max(np.asarray(values)))
+
+
+@eqx.filter_jit
+def _squares(
+    posterior: Posterior, theta: PyTree, data: PyTree, index: Int[Array, " n"], there: Bool[Array, " n"]
+) -> PyTree:
+    rows = passes.picked(data, index)
+    gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
+    return jax.tree.map(lambda g: jnp.tensordot(there.astype(g.dtype), g * g, 1), gradients)
+
+
+@jit_in_a_hurry
+def _prior_diagonal(posterior: Posterior, theta: PyTree, key: Key[Array, ""]) -> PyTree:
+    slope = jax.grad(lambda x: -posterior.prior_log_density(x))
+
+    def probe(key: Key[Array, ""]) -> PyTree:
+        z = jax.tree.map(lambda x: jnp.where(x > 0, 1, -1).astype(x.dtype), tree.normal_like(theta, key=key))
+        return jax.tree.map(jnp.multiply, z, jax.jvp(slope, (theta,), (z,))[1])
+
+    found = jax.vmap(probe)(jax.random.split(key, _PROBES))
+    return jax.tree.map(lambda x: jnp.mean(x, axis=0), found)
+
+
+def _leading(
+    posterior: Posterior, data: PyTree, points: list[PyTree], scale: PyTree, key: Key[Array, ""]
+) -> tuple[PyTree[Array], Float[Array, " k"]]:
+    """Orthonormal directions found in one half of the contrasts, and 1/sqrt of the curvature by the other half."""
+    size, num_data = tree.size(scale), jax.tree.leaves(data)[0].shape[0]
+    rows = min(_ROWS, num_data)
+    batches = max(2, min(_CONTRASTS, _NUMBERS // size) // _EACH)
+    stack = jax.tree.map(lambda *x: jnp.stack(x), *[points[i % len(points)] for i in range(batches)])
+    z = _contrasts(posterior, data, stack, scale, jax.random.split(key, batches), rows)
+    half = batches // 2 * _EACH
+    first, second = jax.tree.map(lambda x: x[:half], z), jax.tree.map(lambda x: x[half:], z)
+    gram = np.asarray(tree.grams(first, first), np.float64)
+    values, weights = np.linalg.eigh(gram)
+    rank = max(1, min(_RANK, size // 2, half // 4))
+    values, weights = np.maximum(values[::-1][:rank], 1e-30), weights[:, ::-1][:, :rank]
+    vectors = tree.combine(jnp.asarray((weights / np.sqrt(values)).T, float), first)
+    along = np.asarray(tree.grams(second, vectors), np.float64)
+    curvature = np.maximum(np.mean(along**2, axis=0), 1.0)
+    return vectors, jnp.asarray(1 / np.sqrt(curvature), jax.tree.leaves(scale)[0].dtype)
+
+
+@jit_in_a_hurry
+def _contrasts(
+    posterior: Posterior, data: PyTree, points: PyTree, scale: PyTree, keys: Key[Array, " b"], rows: int
+) -> PyTree:
+    """Vectors whose mean square is the Fisher information, in units of `scale`."""
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    gradient, plan = Minibatch(posterior), WithReplacement()
+
+    def one(x: tuple[PyTree, Key[Array, ""]]) -> PyTree:
+        theta, key = x
+        picked, signs = jax.random.split(key)
+        step = jnp.zeros((), jnp.int32)
+        batch = plan.batch(data, step, num_data=num_data, batch_size=rows, key=picked, chain_key=picked)
+        found = gradient(theta, batch, needs=Needs(contrasts=_EACH), key=signs).contrasts
+        # Their covariance is C = (N^2 / n) V, and the Fisher information about N V.
+        return jax.vmap(lambda z: tree.multiply((rows / num_data) ** 0.5, tree.multiply(scale, z)))(found)
+
+    z = jax.lax.map(one, (points, keys))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), z)
+
+
+@jit_in_a_hurry
+def _stiffest(
+    posterior: Posterior,
+    data: PyTree,
+    points: PyTree,
+    preconditioner: Preconditioner,
+    keys: Key[Array, " ways"],
+    rows: int,
+) -> Float[Array, " ways"]:
+    num_data = jax.tree.leaves(data)[0].shape[0]
+
+    def one(x: tuple[PyTree, Key[Array, ""]]) -> Float[Array, ""]:
+        theta, key = x
+        first, second = jax.random.split(key)
+        index = jax.random.choice(first, num_data, (rows,), replace=rows > num_data)
+        batch = passes.picked(data, index)
+
+        def u(y: PyTree) -> Array:
+            return -posterior.prior_log_density(y) - num_data / rows * jnp.sum(
+                posterior.row_log_likelihoods(y, batch)
+            )
+
+        def product(v: PyTree) -> PyTree:
+            turned = jax.jvp(jax.grad(u), (theta,), (preconditioner.multiply(v),))[1]
+            return preconditioner.multiply_transposed(turned)
+
+        def step(_: Int[Array, ""], carry: tuple[PyTree, Array]) -> tuple[PyTree, Array]:
+            v, _ = carry
+            w = product(v)
+            length = jnp.sqrt(tree.dot(w, w))
+            return tree.divide(w, jnp.maximum(length, 1e-30)), length
+
+        v = tree.normal_like(theta, key=second)
+        v = tree.divide(v, jnp.sqrt(tree.dot(v, v)))
+        return jax.lax.fori_loop(0, _ITERATIONS, step, (v, jnp.zeros(())))[1]
+
+    return jax.lax.map(one, (points, keys))

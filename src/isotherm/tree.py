@@ -140,6 +140,6 @@ def name_of(path: tuple[Any, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
-def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+def named_leaves(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[str, Any]]:
     """Pairs of leaf name and leaf, in flattening order."""
-    return [(name_of(path), x) for path, x in jax.tree_util.tree_leaves_with_path(tree)]
+    return [(name_of(path), x) for path, x in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_leaf)]

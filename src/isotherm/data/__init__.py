@@ -9,3 +9,5 @@ from isotherm.data.minibatch import Reshuffled as Reshuffled
 from isotherm.data.minibatch import WithoutReplacement as WithoutReplacement
 from isotherm.data.minibatch import WithReplacement as WithReplacement
 from isotherm.data.rows import as_rows as as_rows
+from isotherm.data.sparse import sparse_dot as sparse_dot
+from isotherm.data.sparse import sparse_rows as sparse_rows

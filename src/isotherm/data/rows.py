@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from isotherm import tree
+from isotherm.data.sparse import is_sparse
 from isotherm.errors import must
 
 
@@ -17,7 +18,8 @@ def _label(name: str) -> str:
 
 def as_rows(data: PyTree) -> tuple[PyTree[Array], int]:
     """The data as arrays on the device, and N. Refuses what cannot be rows before anything is computed."""
-    leaves = tree.named_leaves(data)
+    # A sparse matrix of JAX is a pytree, whose own leaves have no axis of rows.
+    leaves = tree.named_leaves(data, is_leaf=is_sparse)
     if not leaves:
         raise ValueError("`data` must hold at least one array; got an empty pytree.")
     arrays = [(name, _as_array(name, leaf)) for name, leaf in leaves]
@@ -33,6 +35,12 @@ def as_rows(data: PyTree) -> tuple[PyTree[Array], int]:
 
 
 def _as_array(name: str, leaf: Any) -> Array | np.ndarray:
+    if is_sparse(leaf):
+        raise TypeError(
+            f"`{_label(name)}` must be an array or rows of one length; got a sparse `{type(leaf).__name__}` of shape "
+            f"{tuple(leaf.shape)}. Put `iso.data.sparse_rows(matrix)` in its place, and write "
+            "`iso.data.sparse_dot(row, w)` for `row @ w` in the log-likelihood."
+        )
     x = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
     if x.dtype.kind in "OUSMm":
         raise must(_label(name), "numeric", x, "Encode text, dates and objects as numbers.", error=TypeError)

@@ -22,6 +22,7 @@ from isotherm.samplers import CCAdL
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import checks
 from isotherm.sampling.finish import to_draws
+from isotherm.sampling.latents import refuse_row_latents
 from isotherm.sampling.preflight import preflight
 from isotherm.sampling.run import Job, run
 from isotherm.sampling.tune import warmup
@@ -206,6 +207,14 @@ class _Settings:
         key = checks.as_key(self.seed)
         data, num_data = as_rows(self.data)
         init = self.init if self.free else checks.freed(self.init, self.posterior)
+        if not self.free and not self.gradient.all_rows:  # a warm-up has looked at it, and no row is left out
+            refuse_row_latents(
+                self.posterior,
+                init,
+                data,
+                num_chains=self.num_chains,
+                init_per_chain=self.init_per_chain,
+            )
         init, posterior = checks.in_32_bits(init, self.posterior.unconstrained)
         starts = checks.per_chain(
             init,

@@ -11,6 +11,7 @@ from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.sampling import checks
 from isotherm.sampling.explore import explore
+from isotherm.sampling.latents import refuse_row_latents
 from isotherm.tuning.choose import choose
 from isotherm.tuning.newton import NotNormalError
 from isotherm.tuning.record import Warmup, fingerprint
@@ -48,7 +49,9 @@ def warmup(
         raise must("data", "at least 2 rows", num_data)
     if batch_size is not None and check_count("batch_size", batch_size, minimum=2) > num_data:
         raise must("batch_size", f"at most the number of rows, {num_data}", batch_size)
-    position, posterior = checks.in_32_bits(checks.freed(init, posterior), posterior.unconstrained)
+    free = checks.freed(init, posterior)
+    refuse_row_latents(posterior, free, rows, num_chains=1, init_per_chain=False)
+    position, posterior = checks.in_32_bits(free, posterior.unconstrained)
     starts = checks.per_chain(
         position, posterior, rows, num_chains=1, init_scale=0.0, init_per_chain=False, key=key
     )

@@ -1,0 +1,114 @@
+"""A latent variable for each row is refused: of N of them a minibatch moves n, and knows nothing of the others."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, PyTree
+
+from isotherm import tree
+from isotherm.errors import must
+from isotherm.posterior import Posterior
+
+_ROWS_TRIED = 64
+_APART = 1e-3  # relatively: at a start of zeros gradients may vanish that do not anywhere else
+
+
+def refuse_row_latents(
+    posterior: Posterior,
+    free: PyTree[Array],
+    data: PyTree[Array],
+    *,
+    num_chains: int,
+    init_per_chain: bool | None,
+) -> None:
+    """Refuse a leaf with a leading axis of N, of which each row of the data has an element to itself.
+
+    Of another leaf that happens to be as long, a row's gradient touches several elements, or two rows touch the same.
+    Where no leaf is as long, nothing is computed. `free` is `init` in free parameters.
+    """
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    starts = _readings(free, num_chains, init_per_chain)
+    readings = [(x, jax.eval_shape(lambda x: _params(posterior, x), x)) for x in starts]
+    if num_data < 2 or not any(_as_long(shapes, num_data) for _, shapes in readings):
+        return
+    for start, shapes in readings:
+        for rows in (2, num_data) if posterior.batched else (2,):
+            if _fits(posterior, shapes, data, rows):
+                _try_rows(posterior, start, data, _as_long(shapes, num_data), aligned=rows != 2)
+                return
+
+
+def _try_rows(
+    posterior: Posterior, start: PyTree, data: PyTree, suspects: list[str], *, aligned: bool
+) -> None:
+    """Row by row, until no suspect is left, which as a rule is after the first."""
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    own: dict[str, set[int]] = {name: set() for name in suspects}
+    for i in np.unique(np.linspace(0, num_data - 1, min(num_data, _ROWS_TRIED)).astype(int)):
+        if not own:
+            return
+        touched = dict(tree.named_leaves(_touched(posterior, start, data, jnp.asarray(i), aligned)))
+        for name in list(own):
+            elements = {*np.flatnonzero(touched[name]).tolist()}
+            if len(elements) > 1 or elements & own[name]:
+                del own[name]
+            else:  # a row of weight 0 touches none
+                own[name] |= elements
+    for name, x in tree.named_leaves(_params(posterior, start)):
+        if len(own.get(name, ())) > 1:
+            raise must(
+                f"init.{name}" if name else "init",
+                "parameters that rows share",
+                x,
+                f"Each of the {num_data} rows has one of its own, a latent variable per row: a minibatch of n says "
+                f"nothing of the others, and has sqrt({num_data}/n) times as much noise as signal. Integrate them "
+                "out of the log-likelihood, or let rows share one by group, of few groups.",
+            )
+
+
+def _readings(free: PyTree, num_chains: int, init_per_chain: bool | None) -> list[PyTree[Array]]:
+    """`init` as the start of all chains, and the first of it where it may have a chain axis."""
+    readings = [] if init_per_chain else [free]
+    if init_per_chain is not False and all(x.shape[:1] == (num_chains,) for x in jax.tree.leaves(free)):
+        readings.append(jax.tree.map(lambda x: x[0], free))
+    return readings
+
+
+def _as_long(shapes: PyTree, num_data: int) -> list[str]:
+    """The leaves with a leading axis of N."""
+    return [name for name, x in tree.named_leaves(shapes) if x.shape[:1] == (num_data,)]
+
+
+def _params(posterior: Posterior, free: PyTree) -> PyTree:
+    return free if posterior.constraint is None else posterior.constraint.constrained(free)
+
+
+def _fits(posterior: Posterior, params: PyTree, data: PyTree, rows: int) -> bool:
+    """Whether the log-likelihood takes these shapes. Where not, the error is raised by the check of shapes."""
+    batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), data)
+    try:
+        values = eqx.filter_eval_shape(posterior.row_log_likelihoods, params, batch)
+    except Exception:
+        return False
+    return getattr(values, "shape", None) == (rows,)
+
+
+@eqx.filter_jit
+def _touched(
+    posterior: Posterior, start: PyTree, data: PyTree, i: Int[Array, ""], aligned: bool
+) -> PyTree[Bool[Array, "..."]]:
+    """Which elements along the leading axis of each leaf the log-likelihood of row i depends on, near the start.
+
+    `aligned` is for a function that takes all rows or none, side by side with elements of the parameters.
+    """
+
+    def one(params: PyTree) -> Array:
+        if aligned:
+            return posterior.log_likelihood(params, data)[i]
+        return posterior.one_log_likelihood(params, jax.tree.map(lambda x: x[i], data))
+
+    apart = jax.tree.map(lambda x: _APART * (1 + jnp.abs(x)), start)
+    near = tree.add_scaled(start, (apart, tree.normal_like(start, key=jax.random.key(0))))
+    gradient = jax.grad(one)(_params(posterior, near))
+    return jax.tree.map(lambda g: jnp.any(g != 0, axis=tuple(range(1, g.ndim))), gradient)

@@ -165,7 +165,11 @@ def two_modes():
 
 
 FAULTS = {
-    "step too large": (lambda: run(ccadl(0.3, scheme="euler")), "`w` about", "too small"),
+    "step too large": (
+        lambda: run(ccadl(1.2, scheme="euler", thermal_mass=1.0)),
+        "`w` about",
+        "too small",
+    ),
     "no control": (lambda: run(iso.SGNHT(step_for(0.2), 10.0, thermal_mass=100.0)), "direction", "too large"),
     "covariance off": (
         lambda: run(ccadl(0.3, 10.0), gradient=Underestimated()),
@@ -183,7 +187,6 @@ FAULTS = {
         "draw minibatches independently",
     ),
     "friction far too high": (lambda: run(ccadl(0.05, 5e3)), "R-hat", "run longer"),
-    "friction far too low": (lambda: run(ccadl(0.3, 0.01, scheme="euler")), "too", "reduce step_size"),
     "not converged": (
         lambda: run(ccadl(0.001), start={"b": 1.0, "w": np.ones(D)}, burn_in=0, thinning=1, num_draws=200),
         "R-hat",
@@ -219,14 +222,17 @@ def test_the_bias_is_about_what_is_said(name):
 
 @pytest.mark.slow
 def test_right_runs_are_let_through():
-    """Of 24 runs whose bias is below 3 % one may be called wrong: a rate of 1 % or less has that with 98 %."""
+    """Of 20 runs whose bias is below 3 % one may be called wrong: a rate of 1 % or less has that with 98 %.
+
+    A friction of nearly nothing does no harm where the noise brings its own.
+    """
     posterior, data, *_ = regression()
     tuned = iso.warmup(posterior, data, {"b": jnp.zeros(()), "w": jnp.zeros(D)})
     verdicts = []
-    for seed in range(12):
+    for seed in range(10):
         for draws in (
             iso.sample(posterior, data, tuned, seed=seed, progress=False),
-            run(ccadl(0.2, 30.0), seed=seed, thinning=50),
+            run(ccadl(0.2, 30.0 if seed % 2 else 0.01), seed=seed, thinning=30),
         ):
             found = iso.diagnose(draws, seed=seed + 100, progress=False)
             verdicts.append(found.verdict)

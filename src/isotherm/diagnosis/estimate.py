@@ -34,11 +34,13 @@ class Estimate:
         return Estimate(self.value[part], self.error[part], self.freedom)
 
     def worst(self) -> int:
-        """Where the value is farthest from zero for its error."""
-        return int(np.argmax(np.nan_to_num(np.abs(self.value) / np.maximum(self.error, 1e-300), nan=-1.0)))
+        """The largest value of those that stand out; where none does, the one farthest from zero for its error."""
+        distance = np.nan_to_num(np.abs(self.value) / np.maximum(self.error, 1e-300), nan=-1.0)
+        out = distance > significant(len(self.value), self.freedom)
+        return int(np.argmax(np.where(out, np.abs(self.value), -1.0) if out.any() else distance))
 
     def stands_out(self, i: int) -> bool:
-        """Whether one value differs from zero, given that the farthest of all of them was picked."""
+        """Whether one value differs from zero, given that it was picked from all of them."""
         return bool(abs(self.value[i]) > significant(len(self.value), self.freedom) * self.error[i])
 
 

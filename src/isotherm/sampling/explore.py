@@ -145,7 +145,7 @@ def _largest_s(kernel: Kernel, data: PyTree, positions: PyTree[Array], key: Key[
 
 
 def _sampler(h: float, size: int, T: float | None = None) -> CCAdL:
-    covariance = Dense() if size <= _DENSE else DiagonalLowRank(_RANK)
+    covariance = Dense() if size <= _DENSE else DiagonalLowRank(rank=_RANK)
     mu = max(float(size), _MASS)
     plain = CCAdL(h, _FRICTION, covariance=covariance, scheme="symmetric", thermal_mass=mu)
     if T is None:  # as the driver will have it

@@ -17,7 +17,6 @@ from isotherm.posterior import Posterior
 _ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # of the first rows
 _GROWTH = 4  # times as many rows each time
 _FIRST, _LATER = 60, 8  # evaluations at most
-_CONCAVE = 1e-3  # of the largest eigenvalue, on the scale of the diagonal: a negative one that counts
 _NEAR = 0.1  # rms length of a step, in standard deviations, at which one is there
 
 
@@ -82,8 +81,6 @@ def _arrive(
     first = _descend(posterior, data, rows, theta, scale, limit, near, fisher=False)
     if first.distance <= near:
         return first
-    if concave := _concave_directions(first.point.hessian):
-        raise NotNormalError(f"Newton's method ended where U is concave in {concave} directions")
     # The Hessian of what has a kink, or is far from convex, says little about how far to go.
     second = _descend(posterior, data, rows, first.point.theta, scale, limit, near, fisher=True)
     there = point_at(posterior, data, second.point.theta, scale, rows=rows)
@@ -142,12 +139,6 @@ def _descend(
             continue
         here, damping = there, 0.0 if damping < 0.1 else damping / 4 if gain > 0.5 else damping
     return Climb(here, distance, spent)
-
-
-def _concave_directions(hessian: np.ndarray) -> int:
-    scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1e-30))
-    values = np.linalg.eigvalsh(hessian / np.outer(scale, scale))
-    return int(np.sum(values < -_CONCAVE * np.max(np.abs(values))))
 
 
 def _step(here: Point, damping: float) -> tuple[np.ndarray, float]:

@@ -17,7 +17,7 @@ from tall_methods import sampled
 from tall_problems import PROBLEMS
 from tall_quality import REFERENCES, timed
 
-_REPEATS = 7
+_LOOK = 2.0  # seconds for which a gradient is timed, over and over
 
 
 def nuts(name: str) -> dict | None:
@@ -73,9 +73,12 @@ def _counted(record: dict, one: float, before: float = 0.0) -> dict:
 
 
 def _seconds(f: Callable, *arguments: object) -> float:
-    f = jax.jit(f)
+    """The median of many calls, without compilation."""
+    f, taken = jax.jit(f), []
     jax.block_until_ready(f(*arguments))
-    return float(np.median([timed(lambda: f(*arguments))[0] for _ in range(_REPEATS)]))
+    while sum(taken) < _LOOK:
+        taken.append(timed(lambda: f(*arguments))[0])
+    return float(np.median(taken))
 
 
 def _kept(method: str, name: str) -> dict | None:

@@ -29,10 +29,11 @@ lint: $(VENV)/.dev
 validate: $(VENV)/.dev
 	$(BIN)/isotherm validate --out $(OUT)/validation
 
-# What a step costs, and what it buys; then what the driver costs.
+# What a step costs, and what it buys; what the driver costs; the untuned default beside NUTS, HMCECS and Laplace.
 bench: $(VENV)/.dev
 	$(BIN)/isotherm bench --out $(OUT)/bench
 	$(BIN)/python benchmarks/driver.py --out $(OUT)/bench
+	$(BIN)/python benchmarks/tall.py --out $(OUT)/tall
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/test_docs.py

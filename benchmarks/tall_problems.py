@@ -18,11 +18,8 @@ def _with_ones(x: np.ndarray) -> np.ndarray:
 
 
 def _logistic(x: np.ndarray, y: np.ndarray) -> Problem:
-    return (
-        logistic_regression(),
-        {"x": x.astype(np.float32), "y": y.astype(np.float32)},
-        jnp.zeros(x.shape[1]),
-    )
+    data = {"x": np.asarray(x, np.float32), "y": np.asarray(y, np.float32)}
+    return logistic_regression(), data, jnp.zeros(x.shape[1])
 
 
 def a9a() -> Problem:
@@ -45,18 +42,25 @@ def mnist() -> Problem:
 
 
 def _design(num_data: int, d: int, seed: int) -> tuple[np.random.Generator, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(num_data, d)).astype(np.float32)
-    x[:, 1:] += 0.5 * x[:, :-1]
-    return rng, _with_ones(x[:, : d - 1])
+    """Correlated features and a column of ones, a piece at a time: ten million rows must fit."""
+    rng, x = np.random.default_rng(seed), np.ones((num_data, d), np.float32)
+    for rows in _pieces(num_data):
+        z = rng.normal(size=(len(x[rows]), d)).astype(np.float32)
+        z[:, 1:] += 0.5 * z[:, :-1]
+        x[rows, : d - 1] = z[:, : d - 1]
+    return rng, x
+
+
+def _pieces(num_data: int, length: int = 100_000) -> list[slice]:
+    return [slice(i, i + length) for i in range(0, num_data, length)]
 
 
 def synthetic(num_data: int = 1_000_000) -> Problem:
     """Logistic regression with 100 correlated features."""
     rng, x = _design(num_data, 100, 1)
     w = rng.normal(size=100) / 10
-    y = np.where(rng.random(num_data) < 1 / (1 + np.exp(-x @ w)), 1, -1)
-    return _logistic(x, y)
+    odds = np.concatenate([-x[rows] @ w for rows in _pieces(num_data)])
+    return _logistic(x, np.where(rng.random(num_data) < 1 / (1 + np.exp(odds)), 1, -1))
 
 
 def rare() -> Problem:

@@ -199,19 +199,15 @@ FAULTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_told(name):
+    """And by about how much: gradients at the draws within their error, half the step within a third."""
     make, *words = FAULTS[name]
-    found = iso.diagnose(make(), progress=False)
+    draws = make()
+    found = iso.diagnose(draws, progress=False)
     assert not found.ok
     for word in words:
         assert word in found.verdict, found.verdict
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["step too large", "reshuffled epochs"])
-def test_the_bias_is_about_what_is_said(name):
-    """Against the known posterior: gradients at the draws within their error, half the step within a third."""
-    draws = FAULTS[name][0]()
-    found = iso.diagnose(draws, effort=4.0, progress=False)
+    if name not in ("step too large", "reshuffled epochs"):
+        return
     sd = np.sqrt(np.diag(regression()[3]))
     bias = (draws.flat()["w"].astype(np.float64) / sd[1:]).var(axis=(0, 1)).mean() - 1
     w = found.blocks[1]
@@ -222,17 +218,17 @@ def test_the_bias_is_about_what_is_said(name):
 
 @pytest.mark.slow
 def test_right_runs_are_let_through():
-    """Of 20 runs whose bias is below 3 % one may be called wrong: a rate of 1 % or less has that with 98 %.
+    """Of 12 runs whose bias is below 3 % one may be called wrong: a rate of 1 % or less has that with 99 %.
 
     A friction of nearly nothing does no harm where the noise brings its own.
     """
     posterior, data, *_ = regression()
     tuned = iso.warmup(posterior, data, {"b": jnp.zeros(()), "w": jnp.zeros(D)})
     verdicts = []
-    for seed in range(10):
+    for seed in range(6):
         for draws in (
             iso.sample(posterior, data, tuned, seed=seed, progress=False),
-            run(ccadl(0.2, 30.0 if seed % 2 else 0.01), seed=seed, thinning=30),
+            run(ccadl(0.2, 30.0 if seed % 2 else 0.01), seed=seed, thinning=15),
         ):
             found = iso.diagnose(draws, seed=seed + 100, progress=False)
             verdicts.append(found.verdict)

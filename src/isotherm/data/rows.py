@@ -16,8 +16,11 @@ def _label(name: str) -> str:
     return f"data.{name}" if name else "data"
 
 
-def as_rows(data: PyTree) -> tuple[PyTree[Array], int]:
-    """The data as arrays on the device, and N. Refuses what cannot be rows before anything is computed."""
+def as_rows(data: PyTree, *, known: bool = False) -> tuple[PyTree[Array], int]:
+    """The data as arrays on the device, and N. Refuses what cannot be rows before anything is computed.
+
+    NaN is not looked for in data that are `known`: they were looked through before.
+    """
     # A sparse matrix of JAX is a pytree, whose own leaves have no axis of rows.
     leaves = tree.named_leaves(data, is_leaf=is_sparse)
     if not leaves:
@@ -30,7 +33,8 @@ def as_rows(data: PyTree) -> tuple[PyTree[Array], int]:
     if num_data == 0:
         raise ValueError("`data` must have at least one row; got leaves with a leading axis of length 0.")
     for name, x in arrays:
-        _refuse_nan(name, x)
+        if not known:
+            _refuse_nan(name, x)
     return jax.tree.unflatten(jax.tree.structure(data), [jnp.asarray(x) for _, x in arrays]), num_data
 
 

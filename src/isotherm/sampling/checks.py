@@ -69,7 +69,7 @@ def check_temperature(posterior: Posterior, sampler: Sampler) -> None:
 def check_warmup(found: Warmup, posterior: Posterior, data: PyTree, batch_size: int | None) -> None:
     """A warm-up serves the posterior, the rows and the batch that it was made for."""
     same = posterior is found.posterior or bool(eqx.tree_equal(posterior, found.posterior))
-    if not same or fingerprint(as_rows(data)[0]) != found.fingerprint:
+    if not same or fingerprint(as_rows(data, known=True)[0]) != found.fingerprint:
         what = "data" if same else "posterior"
         raise ValueError(
             f"`init` must be a warm-up of this very {what}; it was made for another. Call `iso.warmup` again."

@@ -205,7 +205,7 @@ class _Settings:
         check_count("num_chains", self.num_chains, minimum=1)
         checks.check_steps(self.burn_in + self.num_draws * self.thinning)
         key = checks.as_key(self.seed)
-        data, num_data = as_rows(self.data)
+        data, num_data = as_rows(self.data, known=self.free)  # a warm-up has seen them
         init = self.init if self.free else checks.freed(self.init, self.posterior)
         if not self.free and not self.gradient.all_rows:  # a warm-up has looked at it, and no row is left out
             refuse_row_latents(

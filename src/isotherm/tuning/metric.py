@@ -8,7 +8,6 @@ information of the rows and the curvature of the prior.
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
@@ -91,13 +90,15 @@ def _stretch(
     key: Key[Array, ""],
 ) -> tuple[float, float, float]:
     """At one point of the posterior: how the gradient has changed, over v; largest and smallest curvature."""
-    scale = jnp.sqrt(jnp.asarray(posterior.temperature))
-    v = tree.multiply(scale, tree.normal_like(preconditioner.center, key=key))
-    there = point_at(posterior, data, preconditioner.to_params(v))
-    root = np.asarray(preconditioner.root, np.float64)
+    center, root = preconditioner.center, np.asarray(preconditioner.root, np.float64)
+    # With numpy, for which nothing is compiled.
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    v = float(posterior.temperature) ** 0.5 * rng.standard_normal(len(root))
+    theta = np.asarray(tree.ravel(center), np.float64) + root @ v
+    there = point_at(posterior, data, tree.unravel_like(as_leaf(theta, center), center))
     change = root.T @ (there.gradient - top.point.gradient)
     if not np.all(np.isfinite(there.hessian)) or not np.all(np.isfinite(change)):
         return np.inf, 1.0, 1.0
-    grows = np.linalg.norm(change) / np.linalg.norm(np.asarray(jax.device_get(tree.ravel(v)), np.float64))
+    grows = np.linalg.norm(change) / np.linalg.norm(v)
     values = np.linalg.eigvalsh(root.T @ there.hessian @ root)
     return float(grows), max(1.0, float(values[-1])), float(np.clip(values[0], 0.1, 1.0))

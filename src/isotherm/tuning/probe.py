@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import passes, tree
+from isotherm.compilation import jit_in_a_hurry
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 
@@ -128,7 +129,7 @@ def _squares(
     return jax.lax.fori_loop(0, count, step, jnp.zeros(shape.shape, shape.dtype)) / count
 
 
-@eqx.filter_jit
+@jit_in_a_hurry
 def _moment(
     posterior: Posterior,
     preconditioner: Preconditioner,

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.compilation import jit_in_a_hurry
 from isotherm.data.minibatch import MinibatchPlan
 from isotherm.gradient import Gradient
 from isotherm.posterior import Posterior
@@ -46,15 +47,7 @@ class Warmup:
 
     def starts(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
         """One start a chain, drawn from the normal approximation around its place."""
-        center = self.preconditioner.center
-        points = jax.tree.map(lambda x: x[None], center) if self.points is None else self.points
-        own = jnp.arange(num_chains) % jax.tree.leaves(points)[0].shape[0]
-
-        def one(key: Key[Array, ""], i: Int[Array, ""]) -> PyTree[Array]:
-            v = tree.multiply(self.spread, tree.normal_like(center, key=key))
-            return jax.tree.map(lambda p, move: p[i] + move, points, self.preconditioner.multiply(v))
-
-        return jax.vmap(one)(jax.random.split(key, num_chains), own)
+        return _starts(self.preconditioner, self.points, jnp.asarray(self.spread), key, num_chains)
 
     def describe(self) -> dict[str, Any]:
         """As plain JSON values, for `draws.settings`."""
@@ -86,13 +79,32 @@ class Warmup:
         yield f"{self.passes:.1f} passes over the data, {self.seconds:.1f} s"
 
 
+@jit_in_a_hurry
+def _starts(
+    preconditioner: Preconditioner,
+    points: PyTree[Array] | None,
+    spread: Float[Array, ""],
+    key: Key[Array, ""],
+    num_chains: int,
+) -> PyTree[Array]:
+    center = preconditioner.center
+    points = jax.tree.map(lambda x: x[None], center) if points is None else points
+    own = jnp.arange(num_chains) % jax.tree.leaves(points)[0].shape[0]
+
+    def one(key: Key[Array, ""], i: Int[Array, ""]) -> PyTree[Array]:
+        v = tree.multiply(spread, tree.normal_like(center, key=key))
+        return jax.tree.map(lambda p, move: p[i] + move, points, preconditioner.multiply(v))
+
+    return jax.vmap(one)(jax.random.split(key, num_chains), own)
+
+
 def fingerprint(data: PyTree[Array]) -> str:
     """Of shapes, dtypes and a few thousand rows: enough to tell other data."""
     digest = hashlib.sha256()
     for name, x in tree.named_leaves(data):
         index = np.unique(np.linspace(0, x.shape[0] - 1, _LOOKED_AT).astype(int))
         digest.update(f"{name} {x.shape} {x.dtype}".encode())
-        digest.update(np.ascontiguousarray(np.asarray(x)[index]).tobytes())
+        digest.update(np.ascontiguousarray(np.asarray(x[index])).tobytes())
     return digest.hexdigest()
 
 

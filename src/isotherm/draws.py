@@ -4,6 +4,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _PER_PARAMETER = ("mean", "variance", "temperature")
+_OPTIONAL = ("kinetic", "refined")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,7 +29,8 @@ class Moments:
     `temperature` is the configurational temperature of each parameter alone, cov(theta_i, dU/dtheta_i): it is
     1/beta for every parameter when the samples are right, and parts where the overall mean hides it. With a
     preconditioner it is that of the coordinate nearest to the parameter. `kinetic` is the kinetic temperature of each
-    leaf, (chain, leaf), where there is a momentum.
+    leaf, (chain, leaf), where there is a momentum. `refined` is the mean less what the gradient explains of its
+    departure, where the sampler has a preconditioner: see `Draws.mean`.
     """
 
     count: np.ndarray
@@ -35,6 +38,7 @@ class Moments:
     variance: PyTree[np.ndarray]
     temperature: PyTree[np.ndarray]
     kinetic: np.ndarray | None = None
+    refined: PyTree[np.ndarray] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -75,6 +79,18 @@ class Draws:
         """Leaves by name, such as `layers.0.weight`; a bare array is called `theta`."""
         return {name or "theta": np.asarray(leaf) for name, leaf in tree.named_leaves(self.posterior)}
 
+    def mean(self) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray]]:
+        """Posterior means and their standard errors by the spread between chains, over every step.
+
+        After a warm-up they are several times more exact than the mean of the draws: the gradient has the mean zero
+        under the posterior, and what it departs from that tells by how much the positions do.
+        """
+        source = self.moments.mean if self.moments.refined is None else self.moments.refined
+        own = jax.tree.map(lambda x: x[self.complete], source)
+        count = int(np.sum(self.complete))
+        error = lambda x: x.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.full(x.shape[1:], np.nan)
+        return jax.tree.map(lambda x: x.mean(axis=0), own), jax.tree.map(error, own)
+
     def summary(self) -> "Summary":
         """Mean, sd, ESS and R-hat of every parameter, temperatures, and a verdict; prints as a table."""
         from isotherm.diagnostics import summarise
@@ -106,8 +122,9 @@ class Draws:
             "lengths": self.lengths,
             "complete": self.complete,
         }
-        if self.moments.kinetic is not None:
-            record["kinetic"] = self.moments.kinetic
+        for name in _OPTIONAL:
+            if (value := getattr(self.moments, name)) is not None:
+                record[name] = value
         write_archive(path, record, {"kind": "draws", "status": list(self.status), "settings": self.settings})
 
     def __repr__(self) -> str:
@@ -125,13 +142,15 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
     Dicts, lists and tuples of parameters come back as they were; modules and other classes come back as dicts
     by leaf name, unless `like`, a pytree of the original structure, is given.
     """
-    names = () if like is None else ("posterior", *_PER_PARAMETER)
+    names = () if like is None else ("posterior", *_PER_PARAMETER, "refined")
     record, extra = read_archive(path, kind="draws", like=dict.fromkeys(names, like))
     return Draws(
         posterior=record["posterior"],
         stats=record["stats"],
         moments=Moments(
-            record["count"], *(record[name] for name in _PER_PARAMETER), kinetic=record.get("kinetic")
+            record["count"],
+            *(record[name] for name in _PER_PARAMETER),
+            **{name: record.get(name) for name in _OPTIONAL},
         ),
         status=tuple(extra["status"]),
         lengths=record["lengths"],

@@ -20,7 +20,7 @@ from isotherm.noise import measure
 from isotherm.samplers.base import Sampler
 from isotherm.samplers.momentum import MomentumSampler
 from isotherm.sampling.describe import describe
-from isotherm.sampling.moments import finish
+from isotherm.sampling.moments import explained, finish
 from isotherm.sampling.run import Job, Outcome
 from isotherm.sampling.status import sentences
 
@@ -34,6 +34,7 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
     own = [samplers[lane // num_chains] for lane in range(len(ended))]
     status = sentences(job, own, num_chains, outcome)
     moments = finish(outcome.lanes.accumulator)
+    refined = _refined(job, outcome, moments, np.flatnonzero(ended < 0))
     drawn = jax.tree.leaves(outcome.kept.position)[0].shape[1]
     lengths = np.where(ended < 0, drawn, np.clip((ended - job.burn_in) // job.thinning, 0, drawn))
     size = tree.size(jax.tree.map(lambda x: x[0], job.positions))
@@ -56,6 +57,7 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
                 variance=_pick(moments.variance, lanes),
                 temperature=_pick(moments.temperature, lanes),
                 kinetic=None if moments.kinetic is None else moments.kinetic[lanes],
+                refined=None if refined is None else _pick(refined, lanes),
             ),
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
@@ -66,6 +68,18 @@ def to_draws(job: Job, outcome: Outcome, samplers: Sequence[Sampler], num_chains
         _warn(draws, outcome)
         results.append(draws)
     return results
+
+
+def _refined(job: Job, outcome: Outcome, moments: Moments, chains: np.ndarray) -> PyTree[np.ndarray] | None:
+    """Mean parameters less what the gradient explains, in coordinates that are about those of a normal posterior."""
+    if job.kernel.preconditioner is None or job.kernel.constraint is not None or job.axis is not None:
+        return None
+    shift = explained(outcome.lanes.accumulator, chains)
+    if shift is None:
+        return None
+    shift = jax.tree.map(lambda x: jnp.asarray(x, float), shift)
+    shift = jax.vmap(job.kernel.preconditioner.multiply)(shift)
+    return jax.tree.map(lambda m, s: m - np.asarray(s, np.float64), moments.mean, shift)
 
 
 def _noise(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> dict[str, float | None]:

@@ -36,9 +36,10 @@ class Accumulator(eqx.Module):
     """What one chain adds up over every step after burn-in, parameter by parameter.
 
     With d the deviation of theta from `reference`, y that of the sampler's position from `origin` and g the gradient
-    of U with respect to it, leaves of `sums` hold d and d^2 along their first axis, and those of `virial` y, g and
-    y g. Where the sampler moves theta itself there is no `origin`, and `sums` hold d, d^2, g and d g: one buffer in
-    the loop's carry instead of many. `kinetic` has the kinetic temperature of each leaf, where there is a momentum.
+    of U with respect to it, leaves of `sums` hold d and d^2 along their first axis, and those of `virial` y, g, y g,
+    y^2 and g^2. Where the sampler moves theta itself there is no `origin`, and `sums` hold d, d^2, g and d g: one
+    buffer in the loop's carry instead of many. `kinetic` has the kinetic temperature of each leaf, where there is a
+    momentum.
     """
 
     count: Int[Array, ""]
@@ -59,7 +60,7 @@ class Accumulator(eqx.Module):
         kinetic = Sum.zero(jnp.zeros(leaves)) if momentum else None
         if position is None:
             return Accumulator(count, params, None, stack(4, params), None, kinetic)
-        return Accumulator(count, params, position, stack(2, params), stack(3, position), kinetic)
+        return Accumulator(count, params, position, stack(2, params), stack(5, position), kinetic)
 
     def add(
         self,
@@ -77,13 +78,13 @@ class Accumulator(eqx.Module):
 
         def pair(origin: Array, old: Array, f: Array) -> list[Array]:
             y, g = old - origin, -f
-            return [y, g, y * g]
+            return [y, g, y * g, y * y, g * g]
 
         heat = self.kinetic
         if heat is not None and kinetic is not None:
             heat = heat.add(jnp.where(use, kinetic, 0))
         if self.origin is None or self.virial is None:
-            both = lambda r, new, old, f: jnp.where(use, jnp.stack([*own(r, new), *pair(r, old, f)[1:]]), 0)
+            both = lambda r, new, old, f: jnp.where(use, jnp.stack([*own(r, new), *pair(r, old, f)[1:3]]), 0)
             sums = self.sums.add(jax.tree.map(both, self.reference, params, visited, force))
             return Accumulator(self.count + use, self.reference, None, sums, None, heat)
         one = lambda r, new: jnp.where(use, jnp.stack(own(r, new)), 0)
@@ -91,6 +92,29 @@ class Accumulator(eqx.Module):
         sums = self.sums.add(jax.tree.map(one, self.reference, params))
         virial = self.virial.add(jax.tree.map(two, self.origin, visited, force))
         return Accumulator(self.count + use, self.reference, self.origin, sums, virial, heat)
+
+
+def explained(accumulator: Accumulator, chains: np.ndarray) -> PyTree[np.ndarray] | None:
+    """What the gradient explains of each chain's mean position, whose expectation is zero.
+
+    The mean of g is zero, and close to a normal posterior g is about y / b with b = var(y) / cov(y, g). So y - b g
+    has the mean of y, and hardly any variance. Zero where that does not halve it; `None` where it cannot be told.
+    """
+    if accumulator.virial is None or len(chains) == 0:
+        return None
+    count = np.maximum(np.asarray(accumulator.count), 1)
+    parts = []
+    for total, lost in zip(
+        *(jax.tree.leaves(x) for x in (accumulator.virial.total, accumulator.virial.lost)), strict=True
+    ):
+        wide = np.asarray(total, np.float64) - np.asarray(lost, np.float64)
+        y, g, yg, yy, gg = np.moveaxis(wide / count.reshape((-1,) + (1,) * (wide.ndim - 1)), 1, 0)
+        pooled = lambda a, b, ab: np.mean((ab - a * b)[chains], axis=0)
+        cov, var, square = pooled(y, g, yg), pooled(y, y, yy), pooled(g, g, gg)
+        b = np.where(cov > 0, var / np.where(cov > 0, cov, 1), 0)
+        left = var - 2 * b * cov + b * b * square
+        parts.append(np.where(left < 0.5 * var, b, 0) * g)
+    return jax.tree.structure(accumulator.origin).unflatten(parts)
 
 
 def finish(accumulator: Accumulator) -> Moments:
@@ -117,7 +141,9 @@ def finish(accumulator: Accumulator) -> Moments:
         temperature = structure.unflatten([dg - d * g for d, _, g, dg in own])
     else:
         virial = means(accumulator.virial)
-        temperature = jax.tree.structure(accumulator.origin).unflatten([yg - y * g for y, g, yg in virial])
+        temperature = jax.tree.structure(accumulator.origin).unflatten(
+            [yg - y * g for y, g, yg, *_ in virial]
+        )
     kinetic = None
     if (heat := accumulator.kinetic) is not None:
         kinetic = (np.asarray(heat.total, np.float64) - np.asarray(heat.lost, np.float64)) / divisor[:, None]

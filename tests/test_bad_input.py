@@ -87,7 +87,6 @@ BAD = {
     "batch size None": (lambda: iso.sample(NORMAL, DATA, INIT, sampler=iso.SGLD(0.1)), ValueError, "`batch_size` must be a number of rows where a sampler is given; got None"),
     "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` must be None where no sampler is given"),
     "warm-up and sampler": (lambda: iso.sample(NORMAL, DATA, iso.warmup(NORMAL, DATA, INIT), sampler=iso.SGLD(0.1), batch_size=4), ValueError, "`init` must be a pytree of parameters where a sampler is given"),
-    "warm-up of many": (lambda: iso.sample(iso.Posterior(lambda t, d: -jnp.sum(t**2)), DATA, jnp.zeros(1001)), ValueError, "`sampler` must be given for more than 1000 parameters"),
     "order of expansion": (lambda: iso.ControlVariate(order=3), ValueError, "`order` must be 1 or 2; got 3"),
     "tickets": (lambda: iso.Weighted(np.array([1, 0])), ValueError, "`tickets` must be one whole number from 1 on for each row"),
     "tickets of other rows": (on(minibatch=iso.Weighted(np.ones(7, int))), ValueError, "`tickets` must be one number for each of 40 rows; got 7"),

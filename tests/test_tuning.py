@@ -177,7 +177,7 @@ def test_the_default_on_a_skewed_posterior():
     by_chain = np.asarray(draws.posterior, np.float64)
     error = by_chain.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(32)
     assert (np.abs(d.mean(axis=0) - mean) < LIMIT * 1.3 * error).all()  # t with 31 degrees
-    # Control of the mean noise alone leaves a bias of about s/2 in the variance, where s is at most 0.05.
+    # Control of the mean noise alone leaves a bias of s/2 at most in the variance; s came out at a third of its 0.15.
     ratio = by_chain.var(axis=1) / sd**2
     assert (
         np.abs(ratio.mean(axis=0) - 1) < 0.025 + LIMIT * 1.3 * ratio.std(axis=0, ddof=1) / np.sqrt(32)
@@ -272,7 +272,7 @@ def test_a_small_network_is_sampled_from_several_places():
     rng = np.random.default_rng(7)
     x = rng.uniform(-2, 2, size=(600, 1)).astype(np.float32)
     y = (np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=600)).astype(np.float32)
-    net = lambda p, x: jnp.tanh(x @ p["w"] + p["b"]) @ p["v"]
+    net = lambda p, x: jnp.tanh(x @ p["w"] + p["b"][None]) @ p["v"]
     posterior = iso.Posterior(
         lambda p, rows: -0.5 * ((rows["y"] - net(p, rows["x"])) / 0.2) ** 2,
         lambda p: -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p)),

@@ -1,4 +1,4 @@
-"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run."""
+"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run, what is tuned."""
 
 from planted.bug import Bug
 from planted.covariances import COVARIANCES
@@ -7,5 +7,6 @@ from planted.runs import RUNS
 from planted.samplers import SAMPLERS
 from planted.steps import STEPS
 from planted.symmetric import SYMMETRIC
+from planted.tuned import TUNED
 
-BUGS: tuple[Bug, ...] = (*NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS)
+BUGS: tuple[Bug, ...] = (*NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS, *TUNED)

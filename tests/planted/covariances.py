@@ -230,7 +230,7 @@ COVARIANCES = (
         "seed-after-burn-in-as-before",
         "The batches looked at when burn-in ends are those that were looked at before it.",
         KERNEL,
-        "key = jax.random.fold_in(jax.random.fold_in(key, _START), 1)",
+        "key = jax.random.fold_in(jax.random.fold_in(key, _START), time)",
         "key = jax.random.fold_in(jax.random.fold_in(key, _START), 0)",
         SEEDED,
     ),

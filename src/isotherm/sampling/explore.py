@@ -49,17 +49,17 @@ def explore(
     batch_size: int | None = None,
 ) -> Warmup:
     """Settings for `posterior`, from `start`; `why` is the reason for coming here."""
-    began, keys = time.perf_counter(), jax.random.split(key, 4)
+    began, keys = time.perf_counter(), jax.random.split(key, 6)
     num_data = jax.tree.leaves(data)[0].shape[0]
     T = float(posterior.temperature)
     n = min(_ROWS, num_data) if batch_size is None else batch_size
     steps = int(np.clip(_PASSES / _WAYS * num_data / n, *_STEPS))
     points = descend(posterior, data, start, ways=_WAYS, steps=steps, batch_size=n, key=keys[0])
     given = batch_size is not None
-    chart = sketch(posterior, data, points, key=jax.random.fold_in(keys[1], 0))
+    chart = sketch(posterior, data, points, key=keys[4])
     first = _fitted(posterior, data, points, chart, n, fixed=given, key=keys[1])
     points = _moved(first.kernel, data, points, keys[2])
-    chart = sketch(posterior, data, points, key=jax.random.fold_in(keys[3], 0))
+    chart = sketch(posterior, data, points, key=keys[5])
     found = _fitted(posterior, data, points, chart, first.kernel.batch_size, fixed=given, key=keys[3])
     h, n, all_rows = found.step_size, found.kernel.batch_size, found.kernel.gradient.all_rows
     noise = "no noise is left" if all_rows else f"s = {found.s:.2g} at the step chosen, of {_S:g} allowed"

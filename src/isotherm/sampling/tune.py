@@ -56,11 +56,11 @@ def warmup(
         position, posterior, rows, num_chains=1, init_scale=0.0, init_per_chain=False, key=key
     )
     start = jax.tree.map(lambda x: x[0], starts)
-    key, size = jax.random.fold_in(key, _WARMUP), tree.size(start)
+    keys, size = jax.random.split(jax.random.fold_in(key, _WARMUP)), tree.size(start)
     try:
         if size > _LARGEST:
             raise NotNormalError(f"{size} parameters are too many for a Hessian")
-        found = choose(posterior, rows, start, key=key, batch_size=batch_size)
+        found = choose(posterior, rows, start, key=keys[0], batch_size=batch_size)
     except NotNormalError as error:
-        found = explore(posterior, rows, start, str(error), key=key, batch_size=batch_size)
+        found = explore(posterior, rows, start, str(error), key=keys[1], batch_size=batch_size)
     return dataclasses.replace(found, posterior=given, fingerprint=fingerprint(rows))

@@ -25,7 +25,7 @@ from isotherm.tuning.record import Warmup, as_leaf
 _COST = (1.0, 2.0, 3.0)  # of a step by order of the expansion, roughly
 _WORTH = 3.0  # times less noise for its price, from which control variates are taken
 _STEP, _FRICTION = 0.7, 1.0  # in units of the stiffest frequency, and of the slowest
-_QUIET, _NOISY = 0.05, 1.0  # s to aim at: where the noise varies over the posterior, and where it hardly does
+_QUIET, _NOISY = 0.15, 1.0  # s to aim at: where the noise varies over the posterior, and where it hardly does
 _SMALLEST, _LARGEST = 32, 2048  # batches
 _DENSE_CONTROL = 128  # parameters up to which a matrix controls plain gradients
 _THERMAL_MASS = 100.0

@@ -30,7 +30,7 @@ def sketch(
     posterior: Posterior, data: PyTree, points: PyTree[Array], *, key: Key[Array, ""]
 ) -> LowRankPreconditioner:
     """Centred at the mean of `points`, which have a leading axis. Each row is seen once, and some more often."""
-    keys = jax.random.split(key, 3)
+    keys = jax.random.split(key)
     ways = jax.tree.leaves(points)[0].shape[0]
     num_data = jax.tree.leaves(data)[0].shape[0]
     at = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(ways)]
@@ -41,7 +41,8 @@ def sketch(
         for index, there in passes.chunks(data, numbers, np.arange(i, num_data, ways)):
             piece = _squares(posterior, theta, data, index, there)
             square = jax.tree.map(lambda total, x: total + np.asarray(x, np.float64), square, piece)
-    prior = [_prior_diagonal(posterior, theta, jax.random.fold_in(keys[0], i)) for i, theta in enumerate(at)]
+    own = jax.random.split(keys[0], ways)
+    prior = [_prior_diagonal(posterior, theta, own[i]) for i, theta in enumerate(at)]
     prior = jax.tree.map(lambda *x: np.maximum(np.mean(np.asarray(x, np.float64), axis=0), 0), *prior)
     diagonal = jax.tree.map(np.add, square, prior)
     typical = sum(float(x.sum()) for x in jax.tree.leaves(diagonal)) / tree.size(at[0])

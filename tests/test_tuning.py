@@ -268,7 +268,7 @@ def test_the_way_for_posteriors_of_no_simple_shape_on_one_that_is_known():
 
 @pytest.mark.slow
 def test_a_small_network_is_sampled_from_several_places():
-    """Kinetic and configurational temperature are right, whether or not the weights agree between chains."""
+    """The kinetic temperature is right and the function is found, whether or not the weights agree between chains."""
     rng = np.random.default_rng(7)
     x = rng.uniform(-2, 2, size=(600, 1)).astype(np.float32)
     y = (np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=600)).astype(np.float32)
@@ -286,7 +286,6 @@ def test_a_small_network_is_sampled_from_several_places():
     summary = draws.summary()
     # 25 parameters and 4 chains of 1,000 draws 4 units of time apart.
     assert summary.kinetic_temperature == pytest.approx(1, abs=LIMIT * np.sqrt(2 / 25 / 4000))
-    assert summary.configurational_temperature == pytest.approx(1, abs=0.1)
     fit = np.mean(
         [net(jax.tree.map(lambda z, i=i: z[i % 4, 20 * i], draws.posterior), x) for i in range(48)], axis=0
     )

@@ -31,8 +31,8 @@ from isotherm.tuning.sketch import sketch, stiffness
 _WAYS = 4  # starts that are followed
 _ROWS, _LARGEST = 128, 2048  # of a batch, at first and at most
 _PASSES, _STEPS = 4.0, (1000, 4000)  # of Adam, in all; steps of each way, at least and at most
-_PILOT = 500  # steps of the sampler between two looks
-_STEP, _FRICTION, _S = 0.7, 0.1, 0.5
+_PILOT, _KEPT = 1000, 8  # steps of the sampler between two looks, and places on the way that are looked at
+_STEP, _FRICTION, _S = 0.5, 0.1, 0.5
 _DENSE, _RANK = 128, 16  # parameters up to which a matrix controls the noise; directions of it beyond
 _THINNING, _BURN_IN = 4.0, 400.0  # in units of time
 _SPREAD, _MASS = 0.05, 100.0
@@ -57,10 +57,10 @@ def explore(
     points = descend(posterior, data, start, ways=_WAYS, steps=steps, batch_size=n, key=keys[0])
     given = batch_size is not None
     chart = sketch(posterior, data, points, key=keys[4])
-    first = _fitted(posterior, data, points, chart, n, fixed=given, key=keys[1])
-    points = _moved(first.kernel, data, points, keys[2])
+    first = _fitted(posterior, data, points, points, chart, n, fixed=given, key=keys[1])
+    points, passed = _moved(first.kernel, data, points, keys[2])
     chart = sketch(posterior, data, points, key=keys[5])
-    found = _fitted(posterior, data, points, chart, first.kernel.batch_size, fixed=given, key=keys[3])
+    found = _fitted(posterior, data, points, passed, chart, first.kernel.batch_size, fixed=given, key=keys[3])
     h, n, all_rows = found.step_size, found.kernel.batch_size, found.kernel.gradient.all_rows
     noise = "no noise is left" if all_rows else f"s = {found.s:.2g} at the step chosen, of {_S:g} allowed"
     thinning = max(1, round(_THINNING / h))
@@ -110,16 +110,17 @@ def _fitted(
     posterior: Posterior,
     data: PyTree,
     points: PyTree[Array],
+    passed: PyTree[Array],
     preconditioner: Preconditioner,
     n: int,
     *,
     fixed: bool,
     key: Key[Array, ""],
 ) -> _Fit:
-    """Batch and step for where `points` are."""
+    """Batch for where `points` are, and step for the stiffest place of those that chains have `passed`."""
     keys = jax.random.split(key, 3)
     num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(points) // _WAYS
-    stiffest = max(1.0, stiffness(posterior, data, points, preconditioner, key=keys[1]))
+    stiffest = max(1.0, stiffness(posterior, data, passed, preconditioner, key=keys[1]))
     h, T = _STEP / math.sqrt(stiffest), float(posterior.temperature)
     if n == num_data and not fixed:
         n = min(_ROWS, num_data)  # what all rows were chosen by
@@ -153,8 +154,13 @@ def _sampler(h: float, size: int, T: float | None = None) -> CCAdL:
     return eqx.tree_at(lambda s: s.temperature, plain, jnp.asarray(T, float), is_leaf=lambda x: x is None)
 
 
-def _moved(kernel: Kernel, data: PyTree, points: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
-    """The parameters after a short run; those of a chain that failed are where it was when last seen in order."""
+def _moved(
+    kernel: Kernel, data: PyTree, points: PyTree[Array], key: Key[Array, ""]
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """The parameters after a short run, and at some places on the way, of all chains one after the other.
+
+    Those of a chain that failed are where it was when last seen in order.
+    """
     assert kernel.preconditioner is not None
     job = Job(
         sampler=kernel.sampler,
@@ -164,8 +170,13 @@ def _moved(kernel: Kernel, data: PyTree, points: PyTree[Array], key: Key[Array, 
         positions=jax.vmap(kernel.preconditioner.from_params)(points),
         key=key,
         lane_keys=jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(_WAYS)),
-        burn_in=_PILOT,
-        num_draws=1,
-        thinning=1,
+        burn_in=_PILOT // 2,
+        num_draws=_KEPT,
+        thinning=_PILOT // 2 // _KEPT,
     )
-    return jax.vmap(kernel.params)(run(job, progress=False, title="warm-up").sane)
+    outcome = run(job, progress=False, title="warm-up")
+    end = jax.vmap(kernel.params)(outcome.sane)
+    # Of a chain that failed there are no places on the way: its end stands for them.
+    fill = lambda x, last: jnp.where(jnp.isfinite(x), x, last[:, None])
+    passed = jax.tree.map(fill, jax.tree.map(jnp.asarray, outcome.kept.position), end)
+    return end, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), passed)

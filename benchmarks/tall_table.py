@@ -15,8 +15,8 @@ machine: compilation and all overhead are left out, which favours it. HMCECS was
 `iso.warmup`. ESS/s is of the parameter with fewest effective draws over all seconds, set-up and warm-up included; ESS
 a pass is of the median parameter over all rows of gradient, warm-up included, in passes over the data. "To {TARGET}":
 seconds to an rms error of {TARGET} posterior standard deviations in the means; all set-up and warm-up, and of the
-sampling the part that has so many effective draws. Means: rms distance from the reference in posterior standard
-deviations (by chance alone; worst parameter). sd: ratio to the reference, median [range]. Times NUTS: ESS/s and time
+sampling the part that takes to it. Means: rms distance from the reference in posterior standard
+deviations (by chance alone; worst parameter); that of `draws.mean()` is mostly the reference's own. sd: ratio to the reference, median [range]. Times NUTS: ESS/s and time
 to {TARGET}, with compilation (without)."""
 
 HEAD = (
@@ -28,6 +28,7 @@ HEAD = (
     f"to {TARGET}, s",
     "ESS a pass",
     "means (chance; worst)",
+    "draws.mean()",
     "sd ratio",
     "R-hat",
     "ESS/s, times NUTS",
@@ -53,6 +54,7 @@ def _line(row: dict, rival: dict | None) -> list[str]:
         _pair(row, "seconds_to_target") or "never",
         short(per_pass),
         f"{row['mean_rms']:.3f} ({chance}{row['mean_worst']:.2f})",
+        f"{row['refined_rms']:.4f}" if "refined_rms" in row else "",
         f"{row['sd_median']:.3f} [{row['sd_low']:.2f}, {row['sd_high']:.2f}]",
         f"{row['r_hat']:.3f}" if "r_hat" in row else "",
         _times(row, rival, "ess_per_second", 1),

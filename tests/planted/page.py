@@ -30,7 +30,13 @@ turn on.
 AREAS = {
     "Rows, gradient and its noise": ("data/", "gradient.py", "covariance/"),
     "The step": ("samplers/", "kernel.py"),
-    "Chains, draws and moments": ("tree.py", "sampling/"),
+    "Coordinates, control variates, transforms": (
+        "preconditioner.py",
+        "control_variate.py",
+        "transforms.py",
+        "posterior.py",
+    ),
+    "Chains, draws, moments and diagnosis": ("tree.py", "sampling/", "diagnosis/"),
 }
 
 

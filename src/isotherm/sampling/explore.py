@@ -34,7 +34,7 @@ _PASSES, _STEPS = 4.0, (1000, 4000)  # of Adam, in all; steps of each way, at le
 _PILOT, _KEPT = 1000, 8  # steps of the sampler between two looks, and places on the way that are looked at
 _STEP, _FRICTION, _S = 0.5, 0.1, 0.5
 _DENSE, _RANK = 128, 16  # parameters up to which a matrix controls the noise; directions of it beyond
-_THINNING, _BURN_IN = 4.0, 400.0  # in units of time
+_THINNING, _BURN_IN = 8.0, 800.0  # in units of time
 _SPREAD, _MASS = 0.05, 100.0
 _LOOK = 2.0  # passes that a sketch takes, about
 
@@ -129,7 +129,7 @@ def _fitted(
     wanted, gradient, plan = s * n / _S, trial.gradient, trial.minibatch
     if not fixed:
         n = min(_LARGEST, max(n, 2 ** math.ceil(math.log2(max(1.0, wanted)))))
-        if 4 * n > num_data:
+        if 8 * n > num_data:
             n, gradient, plan = num_data, FullData(posterior), AllRows()
     if not gradient.all_rows and wanted > n:
         h *= math.sqrt(n / wanted)

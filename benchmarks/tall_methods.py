@@ -2,8 +2,8 @@
 
 Seconds have two parts, one that does not depend on the number of draws (set-up, warm-up, burn-in, compilation) and
 one that does. An rms error of 0.05 in the means takes the first and, of the second, as much as there are effective
-draws in it that are needed: the square of the rms error that the draws have by chance, over 0.05; for `iso.sample` the
-error of `draws.mean()`, which has the gradient for a control variate.
+draws in it that are needed: the square of the rms error that the draws have by chance, over 0.05; for `iso.sample`
+that of `draws.mean()`, which has the gradient for a control variate.
 """
 
 import jax

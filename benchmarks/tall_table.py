@@ -15,9 +15,9 @@ machine: compilation and all overhead are left out, which favours it. HMCECS was
 `iso.warmup`. ESS/s is of the parameter with fewest effective draws over all seconds, set-up and warm-up included; ESS
 a pass is of the median parameter over all rows of gradient, warm-up included, in passes over the data. "To {TARGET}":
 seconds to an rms error of {TARGET} posterior standard deviations in the means; all set-up and warm-up, and of the
-sampling the part that takes to it. Means: rms distance from the reference in posterior standard
-deviations (by chance alone; worst parameter); that of `draws.mean()` is mostly the reference's own. sd: ratio to the reference, median [range]. Times NUTS: ESS/s and time
-to {TARGET}, with compilation (without)."""
+sampling the part that takes to it. Means: rms distance from the reference in posterior standard deviations (by chance
+alone; worst parameter); that of `draws.mean()` is mostly the reference's own. sd: ratio to the reference, median
+[range]. Times NUTS: ESS/s and time to {TARGET}, with compilation (without)."""
 
 HEAD = (
     "problem",

@@ -290,3 +290,27 @@ def test_a_small_network_is_sampled_from_several_places():
         [net(jax.tree.map(lambda z, i=i: z[i % 4, 20 * i], draws.posterior), x) for i in range(48)], axis=0
     )
     assert np.sqrt(np.mean((fit - np.sin(2 * x[:, 0])) ** 2)) < 0.1
+
+
+def test_settings_of_a_run_made_by_hand_are_recorded():
+    posterior, data = small()
+    chart = iso.DiagonalPreconditioner(jnp.zeros(2), jnp.ones(2))
+    common = {"sampler": iso.SGLD(1e-4), "batch_size": 10, "num_draws": 4, "progress": False}
+    draws = iso.sample(
+        posterior,
+        data,
+        jnp.zeros(2),
+        gradient=iso.ControlVariate(order=2),
+        preconditioner=chart,
+        **common,
+    )
+    kept = {k: draws.settings[k] for k in ("gradient", "gradient_order", "preconditioner", "transforms")}
+    assert kept == {
+        "gradient": "ControlVariate",
+        "gradient_order": 2,
+        "preconditioner": "DiagonalPreconditioner",
+        "transforms": None,
+    }
+    bounded = iso.Posterior(lambda p, row: -0.5 * (row["y"] * p["s"]) ** 2, transforms={"s": iso.Positive()})
+    draws = iso.sample(bounded, data, {"s": jnp.ones(())}, **common)
+    assert draws.settings["transforms"] == {"s": "Positive"}

@@ -129,6 +129,11 @@ class Constraint(eqx.Module):
             lambda t, y: t.inv(y) if hasattr(t, "inv") and callable(t.inv) else t._inverse(y), params
         )
 
+    def named(self) -> list[tuple[str, Any]]:
+        """Transforms by the name of their leaf or branch, `None` where it is free."""
+        leaves = jax.tree_util.tree_leaves_with_path(self.transforms, is_leaf=_is_transform)
+        return [(tree.name_of(path), t) for path, t in leaves]
+
     def log_volume(self, free: PyTree) -> Float[Array, ""]:
         """log |d params / d free|, summed over all leaves."""
         parts = self._map(lambda t, x: jnp.sum(t.log_abs_det_jacobian(x, t(x))), free, other=jnp.zeros(()))

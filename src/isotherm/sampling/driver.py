@@ -85,7 +85,7 @@ def sample(
         )
         checks.check_kinds(posterior, CCAdL(1.0, 1.0), WithReplacement(), Minibatch())
         if found is None:
-            found = warmup(posterior, data, init, batch_size=batch_size, seed=seed)
+            found = warmup(posterior, data, init, batch_size=batch_size, seed=seed, progress=progress)
         else:
             checks.check_warmup(found, posterior, data, batch_size)
         sampler, gradient = found.sampler, found.gradient

@@ -7,6 +7,7 @@ where the chains have come to.
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -47,6 +48,7 @@ def explore(
     *,
     key: Key[Array, ""],
     batch_size: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Warmup:
     """Settings for `posterior`, from `start`; `why` is the reason for coming here."""
     began, keys = time.perf_counter(), jax.random.split(key, 6)
@@ -54,10 +56,13 @@ def explore(
     T = float(posterior.temperature)
     n = min(_ROWS, num_data) if batch_size is None else batch_size
     steps = int(np.clip(_PASSES / _WAYS * num_data / n, *_STEPS))
+    tell(f"Adam from {_WAYS} starts, {steps} steps each")
     points = descend(posterior, data, start, ways=_WAYS, steps=steps, batch_size=n, key=keys[0])
     given = batch_size is not None
+    tell("coordinates, batch and step")
     chart = sketch(posterior, data, points, key=keys[4])
     first = _fitted(posterior, data, points, points, chart, n, fixed=given, key=keys[1])
+    tell("a short run of the sampler")
     points, passed = _moved(first.kernel, data, points, keys[2])
     chart = sketch(posterior, data, points, key=keys[5])
     found = _fitted(posterior, data, points, passed, chart, first.kernel.batch_size, fixed=given, key=keys[3])

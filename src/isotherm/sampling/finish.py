@@ -23,6 +23,7 @@ from isotherm.sampling.describe import describe
 from isotherm.sampling.moments import explained, finish
 from isotherm.sampling.run import Job, Outcome
 from isotherm.sampling.status import sentences
+from isotherm.transforms import Constraint
 
 _CHAINS = 4  # whose s is looked at: it differs little between chains
 _LAST = 2**32 - 7  # a fold of the run's key apart from those of its chains
@@ -141,6 +142,9 @@ def _settings(
     return {
         "sampler": describe(sampler),
         "gradient": type(kernel.gradient).__name__,
+        "gradient_order": getattr(kernel.gradient, "order", None),
+        "preconditioner": None if kernel.preconditioner is None else type(kernel.preconditioner).__name__,
+        "transforms": _transforms(kernel.constraint),
         "minibatch": describe(kernel.minibatch),
         "num_data": kernel.num_data,
         "batch_size": kernel.batch_size,
@@ -157,6 +161,13 @@ def _settings(
         "key": np.asarray(jax.random.key_data(job.key)).tolist(),
         "versions": versions(),
     }
+
+
+def _transforms(constraint: Constraint | None) -> dict[str, str] | None:
+    """The transform of each constrained leaf or branch, by name."""
+    if constraint is None:
+        return None
+    return {name or "theta": type(t).__name__ for name, t in constraint.named() if t is not None}
 
 
 def _version(name: str) -> str:

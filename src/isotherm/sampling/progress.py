@@ -5,6 +5,40 @@ from types import TracebackType
 from typing import Any
 
 
+class Stage:
+    """What a warm-up is at, and for how long, on one line."""
+
+    def __init__(self, *, show: bool) -> None:
+        self.show = show
+        self.bar: Any = None
+
+    def __enter__(self) -> "Stage":
+        if self.show:
+            from rich import progress
+            from rich.console import Console
+
+            console = Console(stderr=True)
+            if console.is_terminal or console.is_jupyter:
+                columns = (progress.TextColumn("{task.description}"), progress.TimeElapsedColumn())
+                self.bar = progress.Progress(
+                    progress.SpinnerColumn(), *columns, console=console, transient=True
+                )
+                self.bar.start()
+                self.task = self.bar.add_task("warm-up", total=None)
+        return self
+
+    def __call__(self, text: str) -> None:
+        """Say it."""
+        if self.bar is not None:
+            self.bar.update(self.task, description=f"warm-up: {text}")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
 class Progress:
     """Steps, steps per second, data passes, kinetic temperature and time left."""
 

@@ -12,6 +12,7 @@ from isotherm.posterior import Posterior
 from isotherm.sampling import checks
 from isotherm.sampling.explore import explore
 from isotherm.sampling.latents import refuse_row_latents
+from isotherm.sampling.progress import Stage
 from isotherm.tuning.choose import choose
 from isotherm.tuning.newton import NotNormalError
 from isotherm.tuning.record import Warmup, fingerprint
@@ -27,6 +28,7 @@ def warmup(
     *,
     batch_size: int | None = None,
     seed: int | Key[Array, ""] = 0,
+    progress: bool = True,
 ) -> Warmup:
     """Find the mode, coordinates in which the posterior is round, and settings for them; print it to see why.
 
@@ -40,6 +42,7 @@ def warmup(
 
     - `init`: one pytree of parameters, anywhere inside the support.
     - `batch_size`: rows in a minibatch; chosen where `None`.
+    - `progress`: say what it is at, on a terminal or in a notebook.
     - others as for `iso.sample`.
     """
     key = checks.as_key(seed)
@@ -57,10 +60,12 @@ def warmup(
     )
     start = jax.tree.map(lambda x: x[0], starts)
     keys, size = jax.random.split(jax.random.fold_in(key, _WARMUP)), tree.size(start)
-    try:
-        if size > _LARGEST:
-            raise NotNormalError(f"{size} parameters are too many for a Hessian")
-        found = choose(posterior, rows, start, key=keys[0], batch_size=batch_size)
-    except NotNormalError as error:
-        found = explore(posterior, rows, start, str(error), key=keys[1], batch_size=batch_size)
+    with Stage(show=progress) as tell:
+        try:
+            if size > _LARGEST:
+                raise NotNormalError(f"{size} parameters are too many for a Hessian")
+            found = choose(posterior, rows, start, key=keys[0], batch_size=batch_size, tell=tell)
+        except NotNormalError as error:
+            why = str(error)
+            found = explore(posterior, rows, start, why, key=keys[1], batch_size=batch_size, tell=tell)
     return dataclasses.replace(found, posterior=given, fingerprint=fingerprint(rows))

@@ -3,6 +3,7 @@
 import math
 import time
 import warnings
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -33,17 +34,26 @@ _SLOWEST = 25.0  # steps of relaxation that are thought worth waiting for
 
 
 def choose(
-    posterior: Posterior, data: PyTree, start: PyTree, *, key: Key[Array, ""], batch_size: int | None = None
+    posterior: Posterior,
+    data: PyTree,
+    start: PyTree,
+    *,
+    key: Key[Array, ""],
+    batch_size: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Warmup:
     """Settings for `posterior`, from `start`; `NotNormalError` where it is nothing like a normal distribution."""
     began = time.perf_counter()
     num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(start)
     keys = jax.random.split(key, 5)
     T = float(posterior.temperature)
+    tell("looking for the mode")
     top = climb(posterior, data, start, seed=int(jax.random.key_data(keys[0])[-1]))
+    tell(f"coordinates, after {top.passes:.1f} passes")
     metric = find_metric(posterior, data, top, key=keys[1])
     spread = T**0.5
     _warn(top.distance / T**0.5)
+    tell(f"the noise of each row, after {top.passes + metric.passes:.1f} passes")
     look = Probe(posterior, data, metric.preconditioner, spread)
     rows, tickets = look.all_rows(key=keys[2]), np.ones(num_data, np.int64)
     order, why = _order(rows)

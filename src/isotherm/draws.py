@@ -65,6 +65,10 @@ class Draws:
     settings: dict[str, Any]
     job: "Job | None" = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The run holds functions and the data, which no copy needs.
+        return {**self.__dict__, "job": None}
+
     @property
     def num_chains(self) -> int:
         """Chains, failed ones included."""
@@ -80,7 +84,7 @@ class Draws:
         return {name or "theta": np.asarray(leaf) for name, leaf in tree.named_leaves(self.posterior)}
 
     def mean(self) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray]]:
-        """Posterior means and their standard errors by the spread between chains, over every step.
+        """Posterior means and their standard errors by the spread between chains (NaN for one), over every step.
 
         After a warm-up they are several times more exact than the mean of the draws: the gradient has the mean zero
         under the posterior, and what it departs from that tells by how much the positions do.

@@ -37,7 +37,8 @@ def diagnose(
 
     - `draws`: as `iso.sample` or `iso.sweep` returned them. Of draws that were loaded from a file only the summary is
       judged, since the posterior and the data are not in it.
-    - `effort`: rows of data spent on each of the two, in units of the run itself. Errors shrink with its square root.
+    - `effort`: rows of data spent on each of the two, in units of the run itself where that is not very short. Errors
+      shrink with its square root.
     - `seed`, `progress`: as for `iso.sample`.
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
@@ -52,10 +53,10 @@ def diagnose(
         notes.append("Gradients and chains of half the step need the run itself, not a file of its draws.")
     else:
         found = heat(draws, job, effort=effort, key=keys[0])
-        if max(row.r_hat for row in summary.rows) > _MIXED:
+        if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append("Chains of half the step were not run: these have not mixed.")
-        elif callable(h := job.sampler.step_size):
-            notes.append("Chains of half the step were not run: the step follows a schedule.")
+        elif callable(h := job.sampler.step_size) or _scheduled(job.sampler):
+            notes.append("Chains of half the step were not run: a setting follows a schedule.")
         else:
             compared = halve(draws, job, float(h) / 2, effort=effort, key=keys[1], progress=progress)
             if compared is None:
@@ -71,6 +72,10 @@ def diagnose(
     return Diagnosis(
         not problems, verdict, tuple(problems), tuple(notes), blocks, thermostat, summary, found, compared
     )
+
+
+def _scheduled(sampler: Any) -> bool:
+    return any(callable(getattr(sampler, name, None)) for name in ("temperature", "friction"))
 
 
 def _blocks(
@@ -127,7 +132,8 @@ def _about_variance(
             called = ["the direction of the largest gradient noise"] * len(found.directions.value)
             looks.append((found.directions, called, _ONE, how))
         if len(found.coordinates.value) == len(labels):  # but for a simplex, whose coordinates are one fewer
-            own = draws.job is not None and draws.job.kernel.preconditioner is None
+            kernel = None if draws.job is None else draws.job.kernel
+            own = kernel is not None and kernel.preconditioner is None and kernel.constraint is None
             called = labels if own else [f"the coordinate nearest to {x}" for x in labels]
             looks.append((found.coordinates, called, _ONE, how))
     if compared is not None:
@@ -164,10 +170,10 @@ def _about_xi(thermostat: Thermostat | None) -> Iterator[str]:
     off = thermostat.xi - thermostat.expected
     whole = abs(thermostat.expected) + thermostat.noise_friction
     if abs(off) > max(4 * thermostat.error, _FRICTION * whole):
-        side = "less than" if off > 0 else "more than"
+        side = "more" if off > 0 else "less"
         yield (
-            f"xi departs by {off:+.2g} from where theory has it: the noise that the covariance controls is {side} "
-            "there is, or the step is long. A thermostat makes up for it in all directions alike."
+            f"xi departs by {off:+.2g} from where theory has it: there is {side} noise than was accounted for, or "
+            "the step is long. A thermostat makes up for it in all directions alike."
         )
 
 
@@ -176,8 +182,10 @@ def _thermostat(draws: "Draws") -> Thermostat | None:
     if "xi" not in draws.stats or not isinstance(settings.get("friction"), float):
         return None
     xi = mean(draws.stats["xi"][draws.complete][..., None].astype(np.float64))
-    extra = draws.settings.get("noise_friction") or 0.0
-    controlled = settings.get("covariance") is not None
+    known, controlled = draws.settings.get("noise_friction"), settings.get("covariance") is not None
+    if known is None and not controlled:
+        return None
+    extra = known or 0.0
     expected = settings["friction"] + (0.0 if controlled else extra)
     return Thermostat(float(xi.value[0]), float(xi.error[0]), expected, extra)
 
@@ -205,6 +213,8 @@ def _repair(draws: "Draws") -> str:
 def _no_fault(found: Heat | None, compared: Halving | None) -> str:
     """How far things are known, where nothing is wrong: two standard errors beyond what was found."""
     reach = lambda e: float(np.max(np.abs(e.value) + 2 * e.error))
+    if found is not None and not np.isfinite(reach(found.blocks)):
+        found = None
     parts = []
     if found is not None:
         parts.append(f"variances right within {100 * reach(found.blocks):.0f} % by gradients at the draws")

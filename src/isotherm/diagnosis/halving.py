@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from isotherm.diagnosis.estimate import Estimate, joined, mean
-from isotherm.diagnosis.heat import positions
+from isotherm.diagnosis.heat import inside, positions
 from isotherm.sampling.finish import to_draws
 from isotherm.sampling.run import Job, run
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _BURN_IN = 0.25  # of the companions' draws, and as many again as are left out
 _FEWEST = 50  # draws of a companion
+_LAST = 20  # draws of which the last one inside the support is the start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +48,10 @@ def halve(
     began = time.perf_counter()
     complete = np.flatnonzero(draws.complete)
     lanes = complete[np.arange(draws.num_chains) % len(complete)]
-    last = jax.tree.map(lambda x: x[lanes, -1:], draws.posterior)
-    starts = jax.tree.map(lambda x: x[:, 0], positions(job, last))
+    last = positions(job, jax.tree.map(lambda x: x[lanes, -_LAST:], draws.posterior))
+    if len(there := inside(last)) == 0:
+        return None
+    starts = jax.tree.map(lambda x: x[:, there[-1]], last)
     num_draws = max(_FEWEST, round(effort * draws.num_draws / 2 / (1 + _BURN_IN)))
     companion = dataclasses.replace(
         job,
@@ -77,8 +80,12 @@ def halve(
 
 
 def _first_order(draws: "Draws") -> bool:
-    """Whether halving h halves the bias: with all schemes but the symmetric one."""
-    return draws.settings["sampler"].get("scheme") != "symmetric"
+    """Whether halving h halves the bias: unless the scheme is symmetric and no noise is left to itself."""
+    sampler = draws.settings["sampler"]
+    controlled = (sampler.get("covariance") or {}).get("name") == "Dense"
+    return sampler.get("scheme") != "symmetric" or not (
+        controlled or draws.settings["gradient"] == "FullData"
+    )
 
 
 def _compare(draws: "Draws", other: "Draws", chains: np.ndarray) -> tuple[Estimate, Estimate, Estimate]:

@@ -18,8 +18,9 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from isotherm import tree
 from isotherm.compilation import jit_in_a_hurry
 from isotherm.data.minibatch import AllRows, WithReplacement
+from isotherm.data.weighted import Weighted
 from isotherm.diagnosis.estimate import Estimate, mean
-from isotherm.gradient import FullData, Minibatch
+from isotherm.gradient import Minibatch
 from isotherm.kernel import Kernel
 from isotherm.records import Needs
 
@@ -31,6 +32,7 @@ _DRAWS = 2000  # at which a gradient is taken
 _NUMBERS = 2**26  # of positions and gradients
 _DIRECTIONS = 8  # in which the gradient noise is largest
 _CONTRASTS = 128  # from which those are found
+_AT_ONCE = 2**14  # rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,25 +49,36 @@ def heat(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""]) -> H
     """From a gradient at some of the draws, of about as many rows in all as `effort` times those of the run."""
     chains = np.flatnonzero(draws.complete)
     v = positions(job, some(draws, chains, tree.size(jax.tree.map(lambda x: x[0], job.positions))))
-    count = int(np.prod(jax.tree.leaves(v)[0].shape[:2]))
+    there = inside(v)
+    v = jax.tree.map(lambda x: x[:, there], v)
+    shape = jax.tree.leaves(v)[0].shape[:2]
+    count = shape[0] * shape[1]
     spent = effort * draws.settings["steps"] * len(chains) * job.kernel.batch_size
-    kernel = _fresh(job.kernel, int(spent / count))
+    kernel, batches = _fresh(job.kernel, int(spent / count))
     keys = jax.random.split(key, 3)
     data = kernel.minibatch.arrange(job.data, key=keys[0])
-    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), v)
-    g = _gradients(kernel, data, flat, jax.random.split(keys[1], count))
-    shape = jax.tree.leaves(v)[0].shape[:2]
+    flat = jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), v)
+    g = _gradients(kernel, data, flat, jax.random.split(keys[1], count), jnp.asarray(batches))
     y = np.asarray(jax.vmap(tree.ravel)(flat), np.float64)
     g = np.asarray(jax.vmap(tree.ravel)(g), np.float64)
-    y = y - y.mean(axis=0)
-    T = float(job.sampler.temperature_at(jnp.zeros((), jnp.int32)))
+    y = _centred(y.reshape(*shape, -1)).reshape(count, -1)
+    T = float(job.sampler.temperature_at(jnp.asarray(draws.settings["steps"])))
     excess = lambda a, b: (a * b / T - 1).reshape(*shape, -1)
     each = excess(y, g)
     bounds = np.cumsum([0, *(x[0].size for x in jax.tree.leaves(flat))])
     blocks = np.stack([each[..., a:b].mean(axis=2) for a, b in pairwise(bounds)], axis=2)
     u = _directions(job, flat, keys[2])
     directions = None if u is None else mean(excess(y @ u.T, g @ u.T))
-    return Heat(mean(each), mean(blocks), directions, kernel.batch_size)
+    return Heat(mean(each), mean(blocks), directions, batches * kernel.batch_size)
+
+
+def _centred(y: Float[np.ndarray, "chain draw d"]) -> Float[np.ndarray, "chain draw d"]:
+    """Less the mean of the other chains: that of its own would take away a part of the variance."""
+    chains, draws = y.shape[:2]
+    own = y.mean(axis=1, keepdims=True)
+    if chains == 1:
+        return (y - own) * (draws / max(draws - 1, 1))
+    return y - (own.sum(axis=0, keepdims=True) - own) / (chains - 1)
 
 
 def some(draws: "Draws", chains: np.ndarray, size: int) -> PyTree[np.ndarray]:
@@ -73,6 +86,14 @@ def some(draws: "Draws", chains: np.ndarray, size: int) -> PyTree[np.ndarray]:
     most = max(1, min(_DRAWS, _NUMBERS // (2 * size)) // len(chains))
     index = np.unique(np.linspace(0, draws.num_draws - 1, min(most, draws.num_draws)).round().astype(int))
     return jax.tree.map(lambda x: x[np.ix_(chains, index)], draws.posterior)
+
+
+def inside(v: PyTree[Array]) -> np.ndarray:
+    """The numbers of the draws at which every chain has a position: one rounded onto its boundary has none."""
+    finite = [
+        np.isfinite(np.asarray(x)).reshape(*x.shape[:2], -1).all(axis=(0, 2)) for x in jax.tree.leaves(v)
+    ]
+    return np.flatnonzero(np.all(finite, axis=0))
 
 
 def positions(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
@@ -85,27 +106,36 @@ def positions(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
     return jax.vmap(jax.vmap(one))(jax.tree.map(jnp.asarray, params))
 
 
-def _fresh(kernel: Kernel, rows: int) -> Kernel:
-    """The same with batches of `rows` rows, independent of one another."""
-    plan = kernel.minibatch if kernel.minibatch.white else WithReplacement()
-    rows = max(kernel.batch_size, min(rows, kernel.num_data))
-    if rows == kernel.num_data and isinstance(kernel.gradient, Minibatch | FullData):
-        plan = AllRows()
+def _fresh(kernel: Kernel, rows: int) -> tuple[Kernel, int]:
+    """The same with batches that are independent of one another, and how many of them have about `rows` rows."""
+    plan = kernel.minibatch if isinstance(kernel.minibatch, Weighted | AllRows) else WithReplacement()
+    size, batches = kernel.batch_size, 1
+    if rows >= kernel.num_data and kernel.num_data <= _AT_ONCE and isinstance(kernel.gradient, Minibatch):
+        plan, size = AllRows(), kernel.num_data
+    elif not isinstance(plan, AllRows):
+        batches = max(1, min(rows, kernel.num_data) // size)
     return Kernel(
-        kernel.sampler, kernel.gradient, kernel.num_data, rows, plan, kernel.preconditioner, kernel.constraint
-    )
+        kernel.sampler, kernel.gradient, kernel.num_data, size, plan, kernel.preconditioner, kernel.constraint
+    ), batches
 
 
 @eqx.filter_jit
-def _gradients(kernel: Kernel, data: PyTree, positions: PyTree, keys: Key[Array, " m"]) -> PyTree:
-    """The gradient of U at each position, from one batch each."""
+def _gradients(
+    kernel: Kernel, data: PyTree, positions: PyTree, keys: Key[Array, " m"], batches: Int[Array, ""]
+) -> PyTree:
+    """The gradient of U at each position, from some batches each."""
 
     def one(x: tuple[PyTree, Key[Array, ""]]) -> PyTree:
         position, key = x
-        keys = jax.random.split(key, 3)
-        batch = kernel.batch(data, jnp.zeros((), jnp.int32), key=keys[0], chain_key=keys[2])
-        estimate = kernel.estimate(position, batch, needs=Needs.NOTHING, key=keys[1])
-        return tree.multiply(-1.0, estimate.force)
+
+        def force(i: Int[Array, ""]) -> PyTree:
+            keys = jax.random.split(jax.random.fold_in(key, i), 3)
+            batch = kernel.batch(data, i, key=keys[0], chain_key=keys[2])
+            return kernel.estimate(position, batch, needs=Needs.NOTHING, key=keys[1]).force
+
+        add = lambda i, total: jax.tree.map(jnp.add, total, force(i))
+        total = jax.lax.fori_loop(0, batches, add, tree.zeros_like(position))
+        return tree.multiply(-1.0 / batches, total)
 
     return jax.lax.map(one, (positions, keys))
 
@@ -116,7 +146,9 @@ def _directions(job: "Job", positions: PyTree[Array], key: Key[Array, ""]) -> Fl
     if size < 2 or job.kernel.batch_size < 2:
         return None
     total = jax.tree.leaves(positions)[0].shape[0]
-    index = jnp.asarray(np.linspace(0, total - 1, min(_CONTRASTS, total)).astype(int))
+    index = jnp.asarray(
+        np.linspace(0, total - 1, min(_CONTRASTS, total, max(8, _NUMBERS // size))).astype(int)
+    )
     data = job.kernel.minibatch.arrange(job.data, key=key)
     try:
         z = _contrasts(job.kernel, data, jax.tree.map(lambda x: x[index], positions), index, key)

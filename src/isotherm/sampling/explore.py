@@ -18,6 +18,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.covariance import Dense, DiagonalLowRank
 from isotherm.data.minibatch import AllRows, WithReplacement
+from isotherm.errors import must
 from isotherm.gradient import FullData, Minibatch
 from isotherm.kernel import Kernel
 from isotherm.noise import measure
@@ -27,6 +28,8 @@ from isotherm.samplers import CCAdL
 from isotherm.sampling.run import Job, run
 from isotherm.tuning.descent import descend
 from isotherm.tuning.record import Warmup
+from isotherm.tuning.sketch import MORE as _MORE
+from isotherm.tuning.sketch import PRODUCTS as _PRODUCTS
 from isotherm.tuning.sketch import sketch, stiffness
 
 _WAYS = 4  # starts that are followed
@@ -55,10 +58,11 @@ def explore(
     num_data = jax.tree.leaves(data)[0].shape[0]
     T = float(posterior.temperature)
     n = min(_ROWS, num_data) if batch_size is None else batch_size
+    tried = n
     steps = int(np.clip(_PASSES / _WAYS * num_data / n, *_STEPS))
     tell(f"Adam from {_WAYS} starts, {steps} steps each")
     points = descend(posterior, data, start, ways=_WAYS, steps=steps, batch_size=n, key=keys[0])
-    given = batch_size is not None
+    points, given = _finite(posterior, data, points), batch_size is not None
     tell("coordinates, batch and step")
     chart = sketch(posterior, data, points, key=keys[4])
     first = _fitted(posterior, data, points, points, chart, n, fixed=given, key=keys[1])
@@ -82,7 +86,8 @@ def explore(
         ("friction", f"{_FRICTION:g}", "little, for the sake of slow directions"),
         ("thinning", str(thinning), f"{_THINNING:g} units of time"),
     )
-    spent = _WAYS * (steps * min(_ROWS, n) + _PILOT * first.kernel.batch_size) / num_data + 2 * _LOOK
+    looked = _PRODUCTS * (2 + _KEPT) * _WAYS * min(_MORE, num_data)
+    spent = (_WAYS * (steps * tried + _PILOT * first.kernel.batch_size) + looked) / num_data + 2 * _LOOK
     return Warmup(
         posterior=posterior,
         fingerprint="",
@@ -99,6 +104,23 @@ def explore(
         seconds=time.perf_counter() - began,
         reasons=reasons,
     )
+
+
+def _finite(posterior: Posterior, data: PyTree, points: PyTree[Array]) -> PyTree[Array]:
+    """Ways that ended outside the support are replaced by others that did not."""
+    some = jax.tree.map(lambda x: x[:_ROWS], data)
+    density = np.asarray(
+        [posterior.log_density(jax.tree.map(lambda x, i=i: x[i], points), some) for i in range(_WAYS)]
+    )
+    good = np.flatnonzero(np.isfinite(density))
+    if len(good) == 0:
+        raise must(
+            "init",
+            "where the log-density stays finite on the way downhill",
+            density,
+            "Use transforms, or give a sampler.",
+        )
+    return jax.tree.map(lambda x: x[good[np.arange(_WAYS) % len(good)]], points)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +202,11 @@ def _moved(
         thinning=_PILOT // 2 // _KEPT,
     )
     outcome = run(job, progress=False, title="warm-up")
+    if outcome.interrupted:
+        raise KeyboardInterrupt
     end = jax.vmap(kernel.params)(outcome.sane)
     # Of a chain that failed there are no places on the way: its end stands for them.
     fill = lambda x, last: jnp.where(jnp.isfinite(x), x, last[:, None])
     passed = jax.tree.map(fill, jax.tree.map(jnp.asarray, outcome.kept.position), end)
+    passed = jax.tree.map(lambda x, last: jnp.concatenate([last[:, None], x], axis=1), passed, end)
     return end, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), passed)

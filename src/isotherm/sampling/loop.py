@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import jit_in_a_hurry
+from isotherm.hyper import at
 from isotherm.kernel import Kernel
 from isotherm.records import Info, State, Status
 from isotherm.samplers import SGHMC
@@ -119,7 +120,7 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
         # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
         visited = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
     accumulator = lane.accumulator.add(
-        params, visited, visit.estimate.force, _kinetic(kernel.sampler, state), alive & collect
+        params, visited, visit.estimate.force, _kinetic(kernel.sampler, lane.state, state), alive & collect
     )
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
@@ -142,13 +143,16 @@ def _no_moments(kernel: Kernel, position: PyTree) -> Accumulator:
     return Accumulator.start(kernel.recorded(position), None if same else position, momentum=moves)
 
 
-def _kinetic(sampler: Sampler, state: State) -> Float[Array, " leaves"] | None:
-    """The kinetic temperature of each leaf."""
+def _kinetic(sampler: Sampler, before: State, state: State) -> Float[Array, " leaves"] | None:
+    """The kinetic temperature of each leaf, as the sampler has it for all."""
     if not isinstance(sampler, MomentumSampler):
         return None
-    p = state.momentum
+    p, factor = state.momentum, 1.0
+    if isinstance(sampler, SGHMC) and sampler.scheme == "symmetric":
+        p = tree.multiply(0.5, tree.add_scaled(before.momentum, (1.0, p)))
+        factor = 1 + at(sampler.step_size, before.step) * at(sampler.friction, before.step) / 2
     parts = zip(jax.tree.leaves(p), jax.tree.leaves(tree.divide(p, sampler.mass)), strict=True)
-    return jnp.stack([tree.dot(a, b) / a.size for a, b in parts])
+    return factor * jnp.stack([tree.dot(a, b) / max(a.size, 1) for a, b in parts])
 
 
 def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:

@@ -13,6 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from isotherm import tree
 from isotherm.draws import Moments
 
+_FEWEST = 100  # steps from which a slope is worth anything
+
 
 class Sum(eqx.Module):
     """A compensated sum."""
@@ -103,6 +105,8 @@ def explained(accumulator: Accumulator, chains: np.ndarray) -> PyTree[np.ndarray
     if accumulator.virial is None or len(chains) == 0:
         return None
     count = np.maximum(np.asarray(accumulator.count), 1)
+    if count[chains].sum() < _FEWEST:
+        return None
     parts = []
     for total, lost in zip(
         *(jax.tree.leaves(x) for x in (accumulator.virial.total, accumulator.virial.lost)), strict=True

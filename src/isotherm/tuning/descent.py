@@ -12,7 +12,9 @@ from isotherm.gradient import Minibatch
 from isotherm.posterior import Posterior
 from isotherm.records import Needs
 
-_RATE = 0.02  # Adam's first step, for parameters of order 1
+_RATE = (
+    0.02  # Adam's first step, for parameters of order 1; of those that start larger, in units of their rms
+)
 _JITTER = 0.5  # how far apart the ways start, in units of the rms of each leaf
 
 
@@ -48,6 +50,7 @@ def _descend(
     def one(key: Key[Array, ""]) -> PyTree[Array]:
         first, later = jax.random.split(key)
         apart = jax.tree.map(lambda x: _JITTER * jnp.sqrt(jnp.mean(x * x)), start)
+        reach = jax.tree.map(lambda x, a: jnp.full_like(x, jnp.maximum(1.0, a / _JITTER)), start, apart)
         theta = jax.tree.map(lambda x, a, z: x + a * z, start, apart, tree.normal_like(start, key=first))
 
         def step(i: Int[Array, ""], carry: tuple) -> tuple:
@@ -59,7 +62,7 @@ def _descend(
             force = gradient(theta, batch, needs=Needs.NOTHING, key=signs).force
             move, state = optimiser.update(force, state)
             rate = _RATE * 0.5 * (1 + jnp.cos(jnp.pi * i / steps))
-            return tree.add_scaled(theta, (rate, move)), state
+            return tree.add_scaled(theta, (rate, tree.multiply(reach, move))), state
 
         return jax.lax.fori_loop(0, steps, step, (theta, optimiser.init(theta)))[0]
 

@@ -218,17 +218,17 @@ def test_a_fault_is_told(name):
 
 @pytest.mark.slow
 def test_right_runs_are_let_through():
-    """Of 12 runs whose bias is below 3 % one may be called wrong: a rate of 1 % or less has that with 99 %.
+    """Of 10 runs whose bias is below 3 % one may be called wrong: a rate of 1 % or less has that with 99 %.
 
     A friction of nearly nothing does no harm where the noise brings its own.
     """
     posterior, data, *_ = regression()
     tuned = iso.warmup(posterior, data, {"b": jnp.zeros(()), "w": jnp.zeros(D)})
     verdicts = []
-    for seed in range(6):
+    for seed in range(5):
         for draws in (
             iso.sample(posterior, data, tuned, seed=seed, progress=False),
-            run(ccadl(0.2, 30.0 if seed % 2 else 0.01), seed=seed, thinning=15),
+            run(ccadl(0.2, 30.0 if seed % 2 else 0.01), seed=seed, thinning=40),
         ):
             found = iso.diagnose(draws, seed=seed + 100, progress=False)
             verdicts.append(found.verdict)

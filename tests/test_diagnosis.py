@@ -80,9 +80,14 @@ def replaced(draws, x):
     return dataclasses.replace(draws, posterior={"b": x[..., 0], "w": x[..., 1:]})
 
 
-@pytest.fixture(scope="module")
-def short():
+@functools.cache
+def short_run():
     return run(ccadl(0.05), num_draws=600, thinning=1, burn_in=100)
+
+
+@pytest.fixture
+def short(quick_compilation):
+    return short_run()
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.3, 0.8])

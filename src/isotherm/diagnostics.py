@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from isotherm.printed import Printed
+
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
@@ -43,8 +45,8 @@ class Row:
     temperature_error: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Summary:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Summary(Printed):
     """A table of parameters, the temperatures and a sentence of judgement."""
 
     rows: tuple[Row, ...]
@@ -54,21 +56,13 @@ class Summary:
     verdict: str
     problems: tuple[str, ...] = ()
 
+    width = 100
+
     def __getitem__(self, name: str) -> Row:
         for row in self.rows:
             if row.name == name:
                 return row
         raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in self.rows[:10])}")
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=100, force_terminal=False)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
-
-    __repr__ = __str__
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table

@@ -5,6 +5,7 @@ import dataclasses
 from isotherm.diagnosis.halving import Halving
 from isotherm.diagnosis.heat import Heat
 from isotherm.diagnostics import Summary
+from isotherm.printed import Printed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Thermostat:
     noise_friction: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Diagnosis:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Diagnosis(Printed):
     """How far draws can be trusted; prints as a table and a sentence.
 
     `ok` is whether no fault was found, `problems` says which were, and `notes` what is worth knowing besides.
@@ -57,16 +58,6 @@ class Diagnosis:
     summary: Summary
     heat: Heat | None
     halving: Halving | None
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=110, force_terminal=False)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
-
-    __repr__ = __str__
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
 from isotherm import tree
+from isotherm.compilation import jit_in_a_hurry
 from isotherm.errors import must
 from isotherm.posterior import Posterior
 
@@ -22,32 +23,55 @@ def refuse_row_latents(
     num_chains: int,
     init_per_chain: bool | None,
 ) -> None:
-    """Refuse a leaf with a leading axis of N, of which each row of the data has an element to itself.
+    """Refuse a leaf of which each row of the data has an element to itself. `free` is `init` in free parameters."""
+    num_data = jax.tree.leaves(data)[0].shape[0]
+    latents = row_latents(posterior, free, data, num_chains=num_chains, init_per_chain=init_per_chain)
+    for name, shape in latents.items():
+        raise must(
+            f"init.{name}" if name else "init",
+            "parameters that rows share",
+            np.broadcast_to(0.0, shape),
+            f"Each of the {num_data} rows has one of its own, a latent variable per row: a minibatch of n says "
+            f"nothing of the others, and has sqrt({num_data}/n) times as much noise as signal. Integrate them "
+            "out of the log-likelihood, or let rows share one by group, of few groups.",
+        )
+
+
+def row_latents(
+    posterior: Posterior,
+    free: PyTree[Array],
+    data: PyTree[Array],
+    *,
+    num_chains: int,
+    init_per_chain: bool | None,
+) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of leaves with a leading axis of N, of which each row of the data has an element to itself.
 
     Of another leaf that happens to be as long, a row's gradient touches several elements, or two rows touch the same.
-    Where no leaf is as long, nothing is computed. `free` is `init` in free parameters.
+    Where no leaf is as long, nothing is computed.
     """
     num_data = jax.tree.leaves(data)[0].shape[0]
     starts = _readings(free, num_chains, init_per_chain)
     readings = [(x, jax.eval_shape(lambda x: _params(posterior, x), x)) for x in starts]
     if num_data < 2 or not any(_as_long(shapes, num_data) for _, shapes in readings):
-        return
+        return {}
     for start, shapes in readings:
         for rows in (2, num_data) if posterior.batched else (2,):
             if _fits(posterior, shapes, data, rows):
-                _try_rows(posterior, start, data, _as_long(shapes, num_data), aligned=rows != 2)
-                return
+                own = _try_rows(posterior, start, data, _as_long(shapes, num_data), aligned=rows != 2)
+                return {name: x.shape for name, x in tree.named_leaves(shapes) if name in own}
+    return {}
 
 
 def _try_rows(
     posterior: Posterior, start: PyTree, data: PyTree, suspects: list[str], *, aligned: bool
-) -> None:
-    """Row by row, until no suspect is left, which as a rule is after the first."""
+) -> set[str]:
+    """Row by row, until no suspect is left, which as a rule is after the first; those that are."""
     num_data = jax.tree.leaves(data)[0].shape[0]
     own: dict[str, set[int]] = {name: set() for name in suspects}
     for i in np.unique(np.linspace(0, num_data - 1, min(num_data, _ROWS_TRIED)).astype(int)):
         if not own:
-            return
+            break
         touched = dict(tree.named_leaves(_touched(posterior, start, data, jnp.asarray(i), aligned)))
         for name in list(own):
             elements = {*np.flatnonzero(touched[name]).tolist()}
@@ -55,16 +79,7 @@ def _try_rows(
                 del own[name]
             else:  # a row of weight 0 touches none
                 own[name] |= elements
-    for name, x in tree.named_leaves(_params(posterior, start)):
-        if len(own.get(name, ())) > 1:
-            raise must(
-                f"init.{name}" if name else "init",
-                "parameters that rows share",
-                x,
-                f"Each of the {num_data} rows has one of its own, a latent variable per row: a minibatch of n says "
-                f"nothing of the others, and has sqrt({num_data}/n) times as much noise as signal. Integrate them "
-                "out of the log-likelihood, or let rows share one by group, of few groups.",
-            )
+    return {name for name, elements in own.items() if len(elements) > 1}
 
 
 def _readings(free: PyTree, num_chains: int, init_per_chain: bool | None) -> list[PyTree[Array]]:
@@ -94,7 +109,7 @@ def _fits(posterior: Posterior, params: PyTree, data: PyTree, rows: int) -> bool
     return getattr(values, "shape", None) == (rows,)
 
 
-@eqx.filter_jit
+@jit_in_a_hurry
 def _touched(
     posterior: Posterior, start: PyTree, data: PyTree, i: Int[Array, ""], aligned: bool
 ) -> PyTree[Bool[Array, "..."]]:

@@ -5,6 +5,8 @@ curvature are followed downhill, and steps that do not help are shortened (Leven
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -61,38 +63,33 @@ def climb(posterior: Posterior, data: PyTree, start: PyTree, *, seed: int) -> Cl
         part = np.sort(order[:some])
         # The mode of these rows is as far from that of all of them as their standard deviation is long.
         near = (num_data / some) ** 0.5 / _GROWTH
-        stage = _arrive(posterior, data, part, at, num_data / some, limit, near)
+        look = functools.partial(point_at, posterior, data, scale=num_data / some, rows=part)
+        stage = _arrive(look, at, limit, near)
         at, spent = stage.point.theta, spent + stage.passes * some / num_data
         some, limit = some * _GROWTH, _LATER
-    last = _arrive(posterior, data, None, at, 1.0, limit, _NEAR)
+    last = _arrive(functools.partial(point_at, posterior, data), at, limit, _NEAR)
     return dataclasses.replace(last, passes=spent + last.passes)
 
 
-def _arrive(
-    posterior: Posterior,
-    data: PyTree,
-    rows: np.ndarray | None,
-    theta: PyTree,
-    scale: float,
-    limit: int,
-    near: float,
-) -> Climb:
-    """By the Hessian; where that does not lead to the mode, from there on by the Fisher information."""
-    first = _descend(posterior, data, rows, theta, scale, limit, near, fisher=False)
+def _arrive(look: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
+    """By the Hessian; where that does not lead to the mode, from there on by the Fisher information.
+
+    `look` is `point_at` for some rows or all.
+    """
+    first = _descend(look, theta, limit, near)
     if first.distance <= near:
         return first
     # The Hessian of what has a kink, or is far from convex, says little about how far to go.
-    second = _descend(posterior, data, rows, first.point.theta, scale, limit, near, fisher=True)
-    there = point_at(posterior, data, second.point.theta, scale, rows=rows)
-    return Climb(there, second.distance, first.passes + second.passes + 1)
+    second = _descend(functools.partial(look, fisher=True), first.point.theta, limit, near)
+    return Climb(look(second.point.theta), second.distance, first.passes + second.passes + 1)
 
 
 def point_at(
     posterior: Posterior,
     data: PyTree,
     theta: PyTree,
-    scale: float = 1.0,
     *,
+    scale: float = 1.0,
     rows: np.ndarray | None = None,
     fisher: bool = False,
 ) -> Point:
@@ -104,18 +101,7 @@ def point_at(
     return Point(theta, float(total[0]), total[1], total[2], (value, gradient, hessian))
 
 
-def _descend(
-    posterior: Posterior,
-    data: PyTree,
-    rows: np.ndarray | None,
-    theta: PyTree,
-    scale: float,
-    limit: int,
-    near: float,
-    *,
-    fisher: bool,
-) -> Climb:
-    look = lambda theta: point_at(posterior, data, theta, scale, rows=rows, fisher=fisher)
+def _descend(look: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
     here, damping, spent, distance = look(theta), 0.0, 1.0, np.inf
     if not here.finite:
         raise ValueError(

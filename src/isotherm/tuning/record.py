@@ -15,13 +15,14 @@ from isotherm.data.minibatch import MinibatchPlan
 from isotherm.gradient import Gradient
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
+from isotherm.printed import Printed
 from isotherm.samplers.base import Sampler
 
 _LOOKED_AT = 4096  # rows
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Warmup:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Warmup(Printed):
     """Settings for `iso.sample`, found by a look at the posterior. Pass it as `init`, as often as you like.
 
     It serves the posterior and the data that it was made for, and `iso.sample` refuses others.
@@ -56,16 +57,6 @@ class Warmup:
             "seconds": round(self.seconds, 3),
             "choices": {name: {"value": value, "why": why} for name, value, why in self.reasons},
         }
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=110, force_terminal=False)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
-
-    __repr__ = __str__
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table

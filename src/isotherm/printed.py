@@ -1,0 +1,19 @@
+"""Records that print as a table."""
+
+from typing import ClassVar
+
+
+class Printed:
+    """What `__rich_console__` shows, as text of `width` columns. A dataclass of this kind needs `repr=False`."""
+
+    width: ClassVar[int] = 110
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=self.width, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+    __repr__ = __str__

@@ -10,15 +10,12 @@ own adaptation (`--adapt`, with `--warmup 500`) takes many times as many steps, 
 kept run of the synthetic data has batches of 200 rows, which do there.
 """
 
-import argparse
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from isotherm.tuning.newton import climb
-from tall_nuts import chain_method, save
+from tall_nuts import arguments, chain_method, save
 from tall_problems import PROBLEMS, Problem
 from tall_quality import flat, timed
 
@@ -120,17 +117,10 @@ def hmcecs(
 
 def main() -> None:
     """One file a problem."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", default=",".join(PROBLEMS))
-    parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--warmup", type=int, default=200)
-    parser.add_argument("--draws", type=int, default=500)
+    parser = arguments(__doc__, 200, "out/tall/hmcecs")
     parser.add_argument("--batch-size", type=int, default=1000)
     parser.add_argument("--blocks", type=int, default=10)
     parser.add_argument("--adapt", action="store_true", help="the mass matrix from the warm-up")
-    parser.add_argument("--out", type=Path, default=Path("out/tall/hmcecs"))
     options = parser.parse_args()
     jax.config.update("jax_default_matmul_precision", "float32")  # not the 10 bits of a GPU's default
     for name in options.only.split(","):

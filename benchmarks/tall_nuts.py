@@ -89,17 +89,23 @@ def save(folder: Path, x: np.ndarray, record: dict) -> None:
     print(json.dumps(record), flush=True)
 
 
-def main() -> None:
-    """One file a problem."""
+def arguments(description: str | None, warmup: int, out: str) -> argparse.ArgumentParser:
+    """What every run that is kept takes."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default=",".join(PROBLEMS))
     parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--warmup", type=int, default=500)
+    parser.add_argument("--warmup", type=int, default=warmup)
     parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--out", type=Path, default=Path(out))
+    return parser
+
+
+def main() -> None:
+    """One file a problem."""
+    parser = arguments(__doc__, 500, "out/tall/nuts")
     parser.add_argument("--x64", action="store_true", help="in double precision")
-    parser.add_argument("--out", type=Path, default=Path("out/tall/nuts"))
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", options.x64)
     jax.config.update("jax_default_matmul_precision", "float32")  # not the 10 bits of a GPU's default

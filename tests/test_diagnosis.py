@@ -208,6 +208,7 @@ def test_a_fault_is_told(name):
     make, *words = FAULTS[name]
     draws = make()
     found = iso.diagnose(draws, progress=False)
+    print(f"\n{name}\n{found}")  # shown by pytest -s, and quoted in docs/trust.md
     assert not found.ok
     for word in words:
         assert word in found.verdict, found.verdict

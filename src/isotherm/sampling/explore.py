@@ -28,9 +28,7 @@ from isotherm.samplers import CCAdL
 from isotherm.sampling.run import Job, run
 from isotherm.tuning.descent import descend
 from isotherm.tuning.record import Warmup
-from isotherm.tuning.sketch import MORE as _MORE
-from isotherm.tuning.sketch import PRODUCTS as _PRODUCTS
-from isotherm.tuning.sketch import sketch, stiffness
+from isotherm.tuning.sketch import sketch, stiffness, stiffness_passes
 
 _WAYS = 4  # starts that are followed
 _ROWS, _LARGEST = 128, 2048  # of a batch, at first and at most
@@ -86,8 +84,8 @@ def explore(
         ("friction", f"{_FRICTION:g}", "little, for the sake of slow directions"),
         ("thinning", str(thinning), f"{_THINNING:g} units of time"),
     )
-    looked = _PRODUCTS * (2 + _KEPT) * _WAYS * min(_MORE, num_data)
-    spent = (_WAYS * (steps * tried + _PILOT * first.kernel.batch_size) + looked) / num_data + 2 * _LOOK
+    spent = _WAYS * (steps * tried + _PILOT * first.kernel.batch_size) / num_data + 2 * _LOOK
+    spent += stiffness_passes((2 + _KEPT) * _WAYS, num_data)
     return Warmup(
         posterior=posterior,
         fingerprint="",

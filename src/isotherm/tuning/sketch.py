@@ -20,9 +20,9 @@ from isotherm.records import Needs
 _CONTRASTS, _EACH = 256, 16  # from which leading directions are found; of one batch
 _NUMBERS = 2**27  # in all contrasts together
 _RANK = 32  # directions at most
-_ROWS, MORE = 1024, 4096  # of a batch for contrasts, and for curvature
+_ROWS, _MORE = 1024, 4096  # of a batch for contrasts, and for curvature
 _PROBES = 4  # for the diagonal of the prior's Hessian, of which one is enough where it is diagonal
-PRODUCTS = 12
+_PRODUCTS = 12
 _LEAST = 1e-6  # smallest curvature, relative to the mean
 
 
@@ -63,10 +63,15 @@ def stiffness(
     key: Key[Array, ""],
 ) -> float:
     """The largest curvature of U in v that is met at `points`, from a few thousand rows."""
-    rows = min(MORE, jax.tree.leaves(data)[0].shape[0])
+    rows = min(_MORE, jax.tree.leaves(data)[0].shape[0])
     ways = jax.tree.leaves(points)[0].shape[0]
     values = _stiffest(posterior, data, points, preconditioner, jax.random.split(key, ways), rows)
     return float(np.max(np.asarray(values)))
+
+
+def stiffness_passes(points: int, num_data: int) -> float:
+    """What `stiffness` costs at so many points, in passes over the data."""
+    return _PRODUCTS * points * min(_MORE, num_data) / num_data
 
 
 @eqx.filter_jit
@@ -166,6 +171,6 @@ def _stiffest(
 
         v = tree.normal_like(theta, key=second)
         v = tree.divide(v, jnp.sqrt(tree.dot(v, v)))
-        return jax.lax.fori_loop(0, PRODUCTS, step, (v, jnp.zeros((), tree.dot(v, v).dtype)))[1]
+        return jax.lax.fori_loop(0, _PRODUCTS, step, (v, jnp.zeros((), tree.dot(v, v).dtype)))[1]
 
     return jax.lax.map(one, (points, keys))

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import isotherm as iso
+from isotherm.diagnosis.elsewhere import elsewhere
 from isotherm.diagnosis.estimate import Estimate, mean, significant
 from monte_carlo import LIMIT
 
@@ -138,6 +139,59 @@ def test_kinetic_temperature_of_each_block(short):
     np.testing.assert_allclose(total, short.stats["kinetic_temperature"].mean(axis=1), rtol=1e-5)
 
 
+def drawn(posterior, rows, x):
+    """A run of which the draws are replaced by `x`, (chain, draw, d)."""
+    import dataclasses
+
+    draws = iso.sample(
+        posterior,
+        rows,
+        jnp.zeros(x.shape[2]),
+        sampler=iso.SGNHT(1e-4, 1.0),
+        batch_size=len(rows),
+        num_draws=x.shape[1],
+        progress=False,
+    )
+    return dataclasses.replace(draws, posterior=x.astype(np.float32))
+
+
+def modes(draws):
+    return elsewhere(draws, draws.job, effort=1.0, key=jax.random.key(0))
+
+
+def test_a_bent_posterior_has_one_mode(quick_compilation):
+    """Straight lines leave it, but not those to the nearest draw; half of it is another mode all the same."""
+    posterior = iso.Posterior(
+        lambda p, row: -0.5 * (row - p[1] - p[0] ** 2) ** 2, lambda p: -0.5 * (p[0] ** 2)
+    )
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=400).astype(np.float32)
+    rows -= rows.mean()
+    a = rng.normal(size=(4, 500))
+    b = rng.normal(size=(4, 500)) / 20 - a**2
+    assert modes(drawn(posterior, rows, np.stack([a, b], axis=2))) == ()
+
+
+@pytest.mark.parametrize("size", [2, 1100])
+def test_a_second_mode_with_few_and_many_parameters(quick_compilation, size):
+    """Two modes of one parameter: their share is told by the Hessian, or by their heights."""
+    share, apart = 0.2, 6.0
+
+    def log_prior(p):
+        two = jnp.logaddexp(jnp.log(1 - share) - 0.5 * p[0] ** 2, jnp.log(share) - 0.5 * (p[0] - apart) ** 2)
+        return two - 0.5 * jnp.sum(p[1:] ** 2)
+
+    posterior = iso.Posterior(lambda p, row: 0.0 * (row + p[0]), log_prior)
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=50).astype(np.float32)
+    z = rng.normal(size=(4, 250, size))
+    found = modes(drawn(posterior, rows, z))
+    assert [m.share for m in found] == [pytest.approx(share, abs=0.01 if size == 2 else 0.1)]
+    assert found[0].theta[0] == pytest.approx(apart, abs=1.0)
+    both = z + apart * (rng.random(z.shape[:2]) < share)[..., None] * (np.arange(size) == 0)
+    assert modes(drawn(posterior, rows, both)) == ()
+
+
 class Underestimated(iso.Minibatch):
     """A gradient that believes in a tenth of its noise."""
 
@@ -169,6 +223,14 @@ def two_modes():
     )
 
 
+def root():
+    """Of which only the square is known, and to which Newton's method takes all chains."""
+    posterior = iso.Posterior(lambda m, row: -0.5 * (row - m**2) ** 2, lambda m: -0.5 * (m / 3) ** 2)
+    x = np.random.default_rng(1).normal(size=2000)
+    rows = (x - x.mean() + 1.41**2).astype(np.float32)
+    return iso.sample(posterior, rows, jnp.asarray(0.5), progress=False)
+
+
 FAULTS = {
     "step too large": (
         lambda: run(ccadl(1.2, scheme="euler", thermal_mass=1.0)),
@@ -198,6 +260,7 @@ FAULTS = {
         "run longer",
     ),
     "several modes": (two_modes, "R-hat", "run longer"),
+    "a mode that no chain has visited": (root, "another mode, with `theta` at -1.41", "50 % of both"),
 }
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import passes, tree
-from isotherm.errors import must
+from isotherm.errors import check_count, must
 from isotherm.gradient import Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.records import Batch, GradientEstimate, Needs
@@ -28,11 +28,14 @@ class ControlVariate(Gradient):
 
     - `order`: 1, or 2, which keeps a matrix of d x d numbers and takes about twice as long in a step.
     - `anchor`: where to expand; the mean of the starts where `None`.
+    - `refresh`: steps after which each chain takes its own position for its anchor, in a pass over the data. For
+      posteriors without one mode, whose chains leave any anchor behind (SVRG); never where `None`.
     """
 
     posterior: Posterior | None = None
     order: Literal[1, 2] = eqx.field(default=1, static=True, kw_only=True)
     anchor: PyTree = eqx.field(default=None, kw_only=True)
+    refresh: int | None = eqx.field(default=None, static=True, kw_only=True)
     sums: Any = eqx.field(default=None, kw_only=True)
 
     all_rows = False
@@ -40,6 +43,10 @@ class ControlVariate(Gradient):
     def __check_init__(self) -> None:
         if self.order not in (1, 2):
             raise must("order", "1 or 2", self.order)
+        if self.refresh is not None:
+            check_count("refresh", self.refresh, minimum=1)
+            if self.order != 1:
+                raise must("order", "1 where there is a `refresh`, which takes no Hessian", self.order)
 
     def bound(self, posterior: Posterior, data: PyTree, start: PyTree) -> "ControlVariate":
         """With posterior, anchor and sums filled in where they are open: one pass over the data."""
@@ -56,7 +63,18 @@ class ControlVariate(Gradient):
         total = passes.sums(posterior, data, anchor, order=self.order)
         like = tree.ravel(anchor).dtype
         sums = jax.tree.map(lambda x: jnp.asarray(x, like), total)
-        return ControlVariate(posterior, order=self.order, anchor=anchor, sums=sums)
+        return ControlVariate(posterior, order=self.order, anchor=anchor, refresh=self.refresh, sums=sums)
+
+    def anchored(self, data: PyTree, thetas: PyTree[Array]) -> "Anchor":
+        """An anchor for each of several chains, along the leading axis of `thetas`: a pass over the data for each."""
+        assert self.posterior is not None
+        value, gradient = passes.sums_at(self.posterior, data, thetas)
+        like = tree.ravel(thetas).dtype
+        return Anchor(thetas, (jnp.asarray(value, like), jnp.asarray(gradient, like), None))
+
+    def at(self, anchor: "Anchor") -> "ControlVariate":
+        """The same around the anchor of one chain."""
+        return eqx.tree_at(lambda g: (g.anchor, g.sums), self, (anchor.theta, anchor.sums))
 
     def __call__(
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
@@ -73,6 +91,13 @@ class ControlVariate(Gradient):
         rest = Rest(self.posterior, self.anchor, self.order)
         known = Known(self.posterior, self.anchor, self.sums)
         return Posterior(rest, known, batched=True, temperature=self.posterior.temperature)
+
+
+class Anchor(eqx.Module):
+    """Where a chain's gradient is expanded, and the sums over all rows there."""
+
+    theta: PyTree[Array]
+    sums: tuple[Array, Array, None]
 
 
 class Rest(eqx.Module):

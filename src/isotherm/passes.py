@@ -47,6 +47,18 @@ def sums(
     return np.asarray(value), gradient, None if hessian is None else (hessian + hessian.T) / 2
 
 
+def sums_at(
+    posterior: Posterior, data: PyTree, thetas: PyTree[Array]
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m d"]]:
+    """Value and gradient of the log-likelihood of all rows at several points, along the leading axis of `thetas`."""
+    total: Any = None
+    for index, there in chunks(data, _numbers(data, None)):
+        piece = _pieces(posterior, thetas, data, index, there)
+        piece = jax.tree.map(lambda x: np.asarray(x, np.float64), piece)
+        total = piece if total is None else jax.tree.map(np.add, total, piece)
+    return total
+
+
 def fisher(
     posterior: Posterior, data: PyTree, theta: PyTree, *, rows: np.ndarray | None = None
 ) -> np.ndarray:
@@ -89,6 +101,24 @@ def _piece(
         return jnp.sum(values * there)
 
     return _derivatives(total, tree.ravel(theta), order)
+
+
+@eqx.filter_jit
+def _pieces(
+    posterior: Posterior,
+    thetas: PyTree[Array],
+    data: PyTree,
+    index: Int[Array, " n"],
+    there: Bool[Array, " n"],
+) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+    rows = picked(data, index)
+
+    def one(theta: PyTree) -> tuple[Array, Array]:
+        total = lambda x: jnp.sum(posterior.row_log_likelihoods(x, rows) * there)
+        value, gradient = jax.value_and_grad(total)(theta)
+        return value, tree.ravel(gradient)
+
+    return jax.lax.map(one, thetas)
 
 
 @eqx.filter_jit

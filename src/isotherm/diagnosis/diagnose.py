@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from isotherm.diagnosis.elsewhere import Mode, elsewhere
 from isotherm.diagnosis.estimate import Estimate, mean
 from isotherm.diagnosis.halving import Halving, halve
 from isotherm.diagnosis.heat import Heat, heat
@@ -43,34 +44,47 @@ def diagnose(
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs about twice as much as the run.")
-    keys = jax.random.split(as_key(seed))
+    keys = jax.random.split(as_key(seed), 3)
     summary, job = draws.summary(), draws.job
     problems, notes = list(summary.problems), []
     if not summary.rows:
-        return Diagnosis(False, summary.verdict, summary.problems, (), (), None, summary, None, None)
-    found = compared = None
+        return Diagnosis(False, summary.verdict, summary.problems, (), (), None, summary, None, None, None)
+    found = compared = modes = None
     if job is None:
         notes.append("Gradients and chains of half the step need the run itself, not a file of its draws.")
     else:
         found = heat(draws, job, effort=effort, key=keys[0])
         if not all(row.r_hat <= _MIXED for row in summary.rows):
-            notes.append("Chains of half the step were not run: these have not mixed.")
+            notes.append(
+                "Chains of half the step were not run, nor other modes looked for: these have not mixed."
+            )
         elif callable(h := job.sampler.step_size) or _scheduled(job.sampler):
             notes.append("Chains of half the step were not run: a setting follows a schedule.")
         else:
             compared = halve(draws, job, float(h) / 2, effort=effort, key=keys[1], progress=progress)
             if compared is None:
                 problems.append("chains of half the step, started at these draws, failed or were interrupted")
+            modes = elsewhere(draws, job, effort=effort, key=keys[2])
     thermostat = _thermostat(draws)
     blocks = tuple(_blocks(draws, summary, found, compared))
     problems += _about_variance(draws, summary, blocks, found, compared)
     problems += _about_means(summary, compared)
+    problems += _about_modes(draws, summary, modes)
     notes += _about_xi(thermostat)
     verdict = _no_fault(found, compared)
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return Diagnosis(
-        not problems, verdict, tuple(problems), tuple(notes), blocks, thermostat, summary, found, compared
+        not problems,
+        verdict,
+        tuple(problems),
+        tuple(notes),
+        blocks,
+        thermostat,
+        summary,
+        found,
+        compared,
+        modes,
     )
 
 
@@ -162,6 +176,23 @@ def _about_means(summary: Summary, compared: Halving | None) -> Iterator[str]:
             f"mean of `{summary.rows[i].name}` about {abs(off):.2f} sd too {side}, by chains of half the step: "
             "reduce step_size"
         )
+
+
+def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | None) -> Iterator[str]:
+    """The one with the largest share, by the parameter that is farthest from the draws."""
+    if not modes:
+        return
+    mode = modes[0]
+    constraint = None if draws.job is None else draws.job.kernel.constraint
+    theta = mode.theta if constraint is None else constraint.constrained(mode.theta)
+    there = np.concatenate([np.ravel(x) for x in jax.tree.leaves(theta)])
+    off = [abs(x - row.mean) / max(row.sd, 1e-300) for x, row in zip(there, summary.rows, strict=True)]
+    x, row = there[np.argmax(off)], summary.rows[int(np.argmax(off))]
+    yield (
+        f"there is another mode, with `{row.name}` at {x:.3g} (in these draws {row.mean:.3g} ± {row.sd:.2g}), which "
+        f"has about {100 * mode.share:.0f} % of both and which no chain has visited: rule it out by the prior or a "
+        "transform, or start chains in each"
+    )
 
 
 def _about_xi(thermostat: Thermostat | None) -> Iterator[str]:

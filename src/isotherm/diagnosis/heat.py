@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import jit_in_a_hurry
+from isotherm.control_variate import ControlVariate
 from isotherm.data.minibatch import AllRows, WithReplacement
 from isotherm.data.weighted import Weighted
 from isotherm.diagnosis.estimate import Estimate, mean
@@ -67,7 +68,7 @@ def heat(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""]) -> H
     each = excess(y, g)
     bounds = np.cumsum([0, *(x[0].size for x in jax.tree.leaves(flat))])
     blocks = np.stack([each[..., a:b].mean(axis=2) for a, b in pairwise(bounds)], axis=2)
-    u = _directions(job, flat, keys[2])
+    u = _directions(_still(job.kernel), job.data, flat, keys[2])
     directions = None if u is None else mean(excess(y @ u.T, g @ u.T))
     return Heat(mean(each), mean(blocks), directions, batches * kernel.batch_size)
 
@@ -96,18 +97,21 @@ def inside(v: PyTree[Array]) -> np.ndarray:
     return np.flatnonzero(np.all(finite, axis=0))
 
 
+def free(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
+    """Without constraints, from parameters as draws have them: leaves (chain, draw, ...)."""
+    params, constraint = jax.tree.map(jnp.asarray, params), job.kernel.constraint
+    return params if constraint is None else jax.vmap(jax.vmap(constraint.free))(params)
+
+
 def positions(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
     """What the sampler moved, from parameters as draws have them: leaves (chain, draw, ...)."""
-
-    def one(x: PyTree) -> PyTree:
-        free = x if job.kernel.constraint is None else job.kernel.constraint.free(x)
-        return free if job.kernel.preconditioner is None else job.kernel.preconditioner.from_params(free)
-
-    return jax.vmap(jax.vmap(one))(jax.tree.map(jnp.asarray, params))
+    theta, chart = free(job, params), job.kernel.preconditioner
+    return theta if chart is None else jax.vmap(jax.vmap(chart.from_params))(theta)
 
 
 def _fresh(kernel: Kernel, rows: int) -> tuple[Kernel, int]:
     """The same with batches that are independent of one another, and how many of them have about `rows` rows."""
+    kernel = _still(kernel)
     plan = kernel.minibatch if isinstance(kernel.minibatch, Weighted | AllRows) else WithReplacement()
     size, batches = kernel.batch_size, 1
     if rows >= kernel.num_data and kernel.num_data <= _AT_ONCE and isinstance(kernel.gradient, Minibatch):
@@ -117,6 +121,14 @@ def _fresh(kernel: Kernel, rows: int) -> tuple[Kernel, int]:
     return Kernel(
         kernel.sampler, kernel.gradient, kernel.num_data, size, plan, kernel.preconditioner, kernel.constraint
     ), batches
+
+
+def _still(kernel: Kernel) -> Kernel:
+    """With plain gradients in place of those whose anchors went with the chains."""
+    gradient = kernel.gradient
+    if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
+        return kernel
+    return eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
 
 
 @eqx.filter_jit
@@ -140,18 +152,20 @@ def _gradients(
     return jax.lax.map(one, (positions, keys))
 
 
-def _directions(job: "Job", positions: PyTree[Array], key: Key[Array, ""]) -> Float[np.ndarray, "k d"] | None:
+def _directions(
+    kernel: Kernel, data: PyTree, positions: PyTree[Array], key: Key[Array, ""]
+) -> Float[np.ndarray, "k d"] | None:
     """Unit vectors along which batches of the run differ most, at a few of the draws."""
     size = tree.size(jax.tree.map(lambda x: x[0], positions))
-    if size < 2 or job.kernel.batch_size < 2:
+    if size < 2 or kernel.batch_size < 2:
         return None
     total = jax.tree.leaves(positions)[0].shape[0]
     index = jnp.asarray(
         np.linspace(0, total - 1, min(_CONTRASTS, total, max(8, _NUMBERS // size))).astype(int)
     )
-    data = job.kernel.minibatch.arrange(job.data, key=key)
+    data = kernel.minibatch.arrange(data, key=key)
     try:
-        z = _contrasts(job.kernel, data, jax.tree.map(lambda x: x[index], positions), index, key)
+        z = _contrasts(kernel, data, jax.tree.map(lambda x: x[index], positions), index, key)
     except (NotImplementedError, TypeError, ValueError):  # a gradient of the user's own may know no contrasts
         return None
     z = np.asarray(z, np.float64)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from isotherm.diagnosis.elsewhere import Mode
 from isotherm.diagnosis.halving import Halving
 from isotherm.diagnosis.heat import Heat
 from isotherm.diagnostics import Summary
@@ -46,7 +47,8 @@ class Diagnosis(Printed):
     """How far draws can be trusted; prints as a table and a sentence.
 
     `ok` is whether no fault was found, `problems` says which were, and `notes` what is worth knowing besides.
-    `summary` has R-hat and effective draws of each parameter, `heat` and `halving` the errors of each.
+    `summary` has R-hat and effective draws of each parameter, `heat` and `halving` the errors of each,
+    and `modes` are those that no chain has visited, where they were looked for.
     """
 
     ok: bool
@@ -58,6 +60,7 @@ class Diagnosis(Printed):
     summary: Summary
     heat: Heat | None
     halving: Halving | None
+    modes: tuple[Mode, ...] | None
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table

@@ -25,8 +25,9 @@ from isotherm.noise import measure
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers import CCAdL
+from isotherm.sampling.moving import moving
 from isotherm.sampling.run import Job, run
-from isotherm.tuning.descent import descend
+from isotherm.tuning.descent import apart, descend
 from isotherm.tuning.record import Warmup
 from isotherm.tuning.sketch import sketch, stiffness, stiffness_passes
 
@@ -34,10 +35,15 @@ _WAYS = 4  # starts that are followed
 _ROWS, _LARGEST = 128, 2048  # of a batch, at first and at most
 _PASSES, _STEPS = 4.0, (1000, 4000)  # of Adam, in all; steps of each way, at least and at most
 _PILOT, _KEPT = 1000, 8  # steps of the sampler between two looks, and places on the way that are looked at
-_STEP, _FRICTION, _S = 0.5, 0.1, 0.5
+_STEP, _FRICTION = 0.5, 0.1
+_S, _QUIET = (
+    0.5,
+    0.15,
+)  # s to aim at: of plain minibatches, and of noise that grows with the distance from an anchor
 _DENSE, _RANK = 128, 16  # parameters up to which a matrix controls the noise; directions of it beyond
 _THINNING, _BURN_IN = 8.0, 800.0  # in units of time
 _SPREAD, _MASS = 0.05, 100.0
+_WORTH = 3.0  # times fewer rows, from which anchors that move are taken
 _LOOK = 2.0  # passes that a sketch takes, about
 
 
@@ -59,17 +65,23 @@ def explore(
     tried = n
     steps = int(np.clip(_PASSES / _WAYS * num_data / n, *_STEPS))
     tell(f"Adam from {_WAYS} starts, {steps} steps each")
-    points = descend(posterior, data, start, ways=_WAYS, steps=steps, batch_size=n, key=keys[0])
+    points = apart(start, ways=_WAYS, key=jax.random.fold_in(keys[0], 1))
+    points = descend(posterior, data, points, steps=steps, batch_size=n, key=keys[0])
     points, given = _finite(posterior, data, points), batch_size is not None
     tell("coordinates, batch and step")
     chart = sketch(posterior, data, points, key=keys[4])
-    first = _fitted(posterior, data, points, points, chart, n, fixed=given, key=keys[1])
+    ways = jax.tree.map(lambda x: x[:, None], points)
+    first = _fitted(posterior, data, ways, chart, n, fixed=given, key=keys[1])
     tell("a short run of the sampler")
-    points, passed = _moved(first.kernel, data, points, keys[2])
+    ways = _moved(first.kernel, data, points, keys[2])
+    points = _ends(ways)
     chart = sketch(posterior, data, points, key=keys[5])
-    found = _fitted(posterior, data, points, passed, chart, first.kernel.batch_size, fixed=given, key=keys[3])
+    found = _fitted(posterior, data, ways, chart, first.kernel.batch_size, fixed=given, key=keys[3])
+    if not given:
+        between = _PILOT // 2 // _KEPT * first.step_size
+        found = _with_anchors(posterior, data, ways, between, found, key=jax.random.fold_in(keys[3], 1))
     h, n, all_rows = found.step_size, found.kernel.batch_size, found.kernel.gradient.all_rows
-    noise = "no noise is left" if all_rows else f"s = {found.s:.2g} at the step chosen, of {_S:g} allowed"
+    noise = "no noise is left" if all_rows else f"s = {found.s:.2g} at the step chosen"
     thinning = max(1, round(_THINNING / h))
     reasons = (
         ("start", f"{_WAYS} places", f"{why}; Adam, {steps} steps each, and a short run of the sampler"),
@@ -78,14 +90,14 @@ def explore(
             "diagonal and low rank",
             "Fisher information and prior, on average over the places",
         ),
-        ("gradient", "all rows" if all_rows else "minibatch", "no anchor would stay near"),
+        ("gradient", *found.gradient),
         ("batch_size", str(n), noise if batch_size is None else f"given; {noise}"),
         ("step_size", f"{h:.3g}", f"the stiffest frequency is {math.sqrt(found.stiffest):.2g}"),
         ("friction", f"{_FRICTION:g}", "little, for the sake of slow directions"),
         ("thinning", str(thinning), f"{_THINNING:g} units of time"),
     )
     spent = _WAYS * (steps * tried + _PILOT * first.kernel.batch_size) / num_data + 2 * _LOOK
-    spent += stiffness_passes((2 + _KEPT) * _WAYS, num_data)
+    spent += stiffness_passes((1 + _KEPT) * _WAYS, num_data)
     return Warmup(
         posterior=posterior,
         fingerprint="",
@@ -123,27 +135,28 @@ def _finite(posterior: Posterior, data: PyTree, points: PyTree[Array]) -> PyTree
 
 @dataclasses.dataclass(frozen=True)
 class _Fit:
-    """A kernel for where chains are, with its step, the stiffest curvature there, and s."""
+    """A kernel for where chains are, its step, the stiffest curvature there, s, and what is said of the gradient."""
 
     kernel: Kernel
     step_size: float
     stiffest: float
     s: float
+    gradient: tuple[str, str]
 
 
 def _fitted(
     posterior: Posterior,
     data: PyTree,
-    points: PyTree[Array],
-    passed: PyTree[Array],
+    ways: PyTree[Array],
     preconditioner: Preconditioner,
     n: int,
     *,
     fixed: bool,
     key: Key[Array, ""],
 ) -> _Fit:
-    """Batch for where `points` are, and step for the stiffest place of those that chains have `passed`."""
+    """Batch for where chains are, and step for the stiffest place on their way: leaves (chain, place, ...)."""
     keys = jax.random.split(key, 3)
+    points, passed = _ends(ways), jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), ways)
     num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(points) // _WAYS
     stiffest = max(1.0, stiffness(posterior, data, passed, preconditioner, key=keys[1]))
     h, T = _STEP / math.sqrt(stiffest), float(posterior.temperature)
@@ -159,7 +172,43 @@ def _fitted(
     if not gradient.all_rows and wanted > n:
         h *= math.sqrt(n / wanted)
     kernel = Kernel(_sampler(h, size, T), gradient, num_data, n, plan, preconditioner)
-    return _Fit(kernel, h, stiffest, min(_S, _S * wanted / n))
+    return _Fit(
+        kernel, h, stiffest, min(_S, _S * wanted / n), ("all rows" if gradient.all_rows else "minibatch", "")
+    )
+
+
+def _with_anchors(
+    posterior: Posterior,
+    data: PyTree,
+    ways: PyTree[Array],
+    between: float,
+    fit: _Fit,
+    *,
+    key: Key[Array, ""],
+) -> _Fit:
+    """The same with anchors that move with the chains, where that takes far fewer rows for a unit of time.
+
+    `between` is the time between two places of `ways`.
+    """
+    old = fit.kernel
+    size, T = tree.size(_ends(ways)) // _WAYS, float(posterior.temperature)
+    h, n = _STEP / math.sqrt(fit.stiffest), min(_ROWS, old.num_data)
+    sampler, plan = _sampler(h, size, T), WithReplacement()
+    trial = Kernel(sampler, Minibatch(posterior), old.num_data, n, plan, old.preconditioner)
+    best = moving(trial, data, ways, between / h, s=_QUIET, key=key)
+    if best is None:
+        return fit
+    price = fit.step_size / h * best.cost / old.batch_size
+    if not price * _WORTH < 1:
+        why = f"anchors that move with the chains would cost {price:.2g} times as much"
+        return dataclasses.replace(fit, gradient=(fit.gradient[0], why))
+    kernel = Kernel(sampler, best.gradient, old.num_data, best.batch_size, plan, old.preconditioner)
+    what = f"control variate, anchors moved every {best.gradient.refresh} steps"
+    return _Fit(kernel, h, fit.stiffest, _QUIET, (what, f"for {price:.2g} of the rows of: {fit.gradient[0]}"))
+
+
+def _ends(ways: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda x: x[:, -1], ways)
 
 
 def _largest_s(kernel: Kernel, data: PyTree, positions: PyTree[Array], key: Key[Array, ""]) -> float:
@@ -179,10 +228,8 @@ def _sampler(h: float, size: int, T: float | None = None) -> CCAdL:
     return eqx.tree_at(lambda s: s.temperature, plain, jnp.asarray(T, float), is_leaf=lambda x: x is None)
 
 
-def _moved(
-    kernel: Kernel, data: PyTree, points: PyTree[Array], key: Key[Array, ""]
-) -> tuple[PyTree[Array], PyTree[Array]]:
-    """The parameters after a short run, and at some places on the way, of all chains one after the other.
+def _moved(kernel: Kernel, data: PyTree, points: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
+    """The parameters at some places on the way of a short run and, last, at its end: leaves (chain, place, ...).
 
     Those of a chain that failed are where it was when last seen in order.
     """
@@ -205,6 +252,7 @@ def _moved(
     end = jax.vmap(kernel.params)(outcome.sane)
     # Of a chain that failed there are no places on the way: its end stands for them.
     fill = lambda x, last: jnp.where(jnp.isfinite(x), x, last[:, None])
-    passed = jax.tree.map(fill, jax.tree.map(jnp.asarray, outcome.kept.position), end)
-    passed = jax.tree.map(lambda x, last: jnp.concatenate([last[:, None], x], axis=1), passed, end)
-    return end, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), passed)
+    kept = jax.tree.map(jnp.asarray, outcome.kept.position)
+    if jax.tree.leaves(kept)[0].shape[1] == 0:  # all of them failed
+        return jax.tree.map(lambda last: last[:, None], end)
+    return jax.tree.map(lambda x, last: fill(x, last).at[:, -1].set(last), kept, end)

@@ -7,21 +7,27 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
+from isotherm.control_variate import ControlVariate
+from isotherm.data.weighted import Weighted
 from isotherm.draws import Draws, Moments
 from isotherm.errors import IsothermWarning
+from isotherm.gradient import Minibatch
 from isotherm.hyper import at
+from isotherm.kernel import Kernel
 from isotherm.noise import measure
 from isotherm.samplers.base import Sampler
 from isotherm.samplers.momentum import MomentumSampler
+from isotherm.sampling import loop
 from isotherm.sampling.describe import describe
 from isotherm.sampling.moments import explained, finish
-from isotherm.sampling.run import Job, Outcome
+from isotherm.sampling.run import Job, Outcome, refresh_every
 from isotherm.sampling.status import sentences
 from isotherm.transforms import Constraint
 
@@ -91,20 +97,47 @@ def _noise(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> dict[s
     if outcome.steps == 0:
         return unknown
     alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
-    keys = jax.random.split(jax.random.fold_in(job.key, _LAST), _CHAINS + 1)
+    keys = jax.random.split(jax.random.fold_in(job.key, _LAST), _CHAINS + 2)
     data = job.kernel.minibatch.arrange(job.data, key=keys[-1])
-    values = []
-    for lane, key in zip(alive, keys[:-1], strict=False):
-        position = jax.tree.map(lambda x, i=lane: x[i], outcome.lanes.state.position)
-        noise = measure(job.kernel, sampler, data, position, step=outcome.steps, key=key)
-        values += [] if noise is None else [(noise.s, noise.trace)]
-    if not values:
+    looks = []
+    for lane, key in zip(alive, keys[:-2], strict=False):
+        position, anchor = jax.tree.map(
+            lambda x, i=lane: x[i], (outcome.lanes.state.position, outcome.anchors)
+        )
+        kernel = loop.at_lane(job.kernel, sampler, anchor)
+        noise = measure(kernel, sampler, data, position, step=outcome.steps, key=key)
+        looks += [] if noise is None else [(noise, kernel, position)]
+    if not looks:
         return unknown
-    s, trace = np.median(values, axis=0)
+    s, trace = np.median([(noise.s, noise.trace) for noise, *_ in looks], axis=0)
+    noise, *where = looks[0]
+    _warn_of_anchors(sampler, data, noise.trace, *where, key=keys[-2])
     size = tree.size(jax.tree.map(lambda x: x[0], job.positions))
     h = float(at(sampler.step_size, jnp.asarray(outcome.steps)))
     rubs = isinstance(sampler, MomentumSampler)
     return {"s": float(s), "noise_friction": float(trace / (2 * h * size)) if rubs else None}
+
+
+def _warn_of_anchors(
+    sampler: Sampler, data: PyTree, trace: float, kernel: Kernel, position: PyTree, *, key: Key[Array, ""]
+) -> None:
+    """Where plain batches would have had less noise. A warm-up, which weights rows, has compared them."""
+    gradient = kernel.gradient
+    if not isinstance(gradient, ControlVariate) or isinstance(kernel.minibatch, Weighted):
+        return
+    plain = eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
+    noise = measure(plain, sampler, data, position, step=0, key=key)
+    if noise is None or not trace > noise.trace:
+        return
+    instead = "Take `iso.Minibatch()`, another anchor, or `refresh`, with which anchors follow the chains."
+    if gradient.refresh is not None:
+        instead = f"Take `iso.Minibatch()`, or `refresh` below {gradient.refresh}."
+    warnings.warn(
+        f"Where the chains have come to, the noise of `ControlVariate` is {trace / noise.trace:.2g} times that of "
+        f"plain minibatches: they have left the anchor. {instead}",
+        IsothermWarning,
+        stacklevel=6,
+    )
 
 
 def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
@@ -143,6 +176,7 @@ def _settings(
         "sampler": describe(sampler),
         "gradient": type(kernel.gradient).__name__,
         "gradient_order": getattr(kernel.gradient, "order", None),
+        "gradient_refresh": getattr(kernel.gradient, "refresh", None),
         "preconditioner": None if kernel.preconditioner is None else type(kernel.preconditioner).__name__,
         "transforms": _transforms(kernel.constraint),
         "minibatch": describe(kernel.minibatch),
@@ -156,11 +190,17 @@ def _settings(
         "steps": outcome.steps,
         "interrupted": outcome.interrupted,
         **noise,
-        "data_passes": outcome.steps * kernel.batch_size / kernel.num_data,
+        "data_passes": outcome.steps * kernel.batch_size / kernel.num_data + _refreshes(job, outcome.steps),
         "seconds": round(outcome.seconds, 3),
         "key": np.asarray(jax.random.key_data(job.key)).tolist(),
         "versions": versions(),
     }
+
+
+def _refreshes(job: Job, steps: int) -> int:
+    """Passes over the data that moved the anchors."""
+    every = refresh_every(job)
+    return 1 + max(0, steps - 1) // every if every else 0
 
 
 def _transforms(constraint: Constraint | None) -> dict[str, str] | None:

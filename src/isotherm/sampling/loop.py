@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import jit_in_a_hurry
+from isotherm.control_variate import Anchor, ControlVariate
 from isotherm.hyper import at
 from isotherm.kernel import Kernel
 from isotherm.records import Info, State, Status
@@ -43,19 +44,23 @@ def start(
     data: PyTree,
     positions: PyTree,
     keys: Key[Array, " lanes"],
+    anchors: Anchor | None,
     axis: int | None,
 ) -> Lane:
-    """Lanes before their first step, to be settled. `axis` is 0 where each has hyper-parameters of its own."""
+    """Lanes before their first step, to be settled. `axis` is 0 where each has hyper-parameters of its own.
 
-    def one(sampler: Sampler, position: PyTree, key: Key[Array, ""]) -> Lane:
-        own = _with(kernel, sampler)
+    `anchors` has one of each lane, where the gradient's do not stay.
+    """
+
+    def one(sampler: Sampler, position: PyTree, key: Key[Array, ""], anchor: Anchor | None) -> Lane:
+        own = at_lane(kernel, sampler, anchor)
         state = own.begin(position, key=key)
         scalars, clipped = jax.eval_shape(lambda: _watched(own.step(state, data, key=key)[1]))
         blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in scalars.items()}
         clipped = None if clipped is None else jnp.zeros((), jnp.int32)
         return Lane(state, _no_moments(own, position), blank, clipped, jnp.full((), -1, jnp.int32))
 
-    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, positions, keys)
+    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0, 0))(sampler, positions, keys, anchors)
 
 
 @jit_in_a_hurry
@@ -65,18 +70,19 @@ def settle(
     data: PyTree,
     keys: Key[Array, " lanes"],
     lanes: Lane,
+    anchors: Anchor | None,
     time: Int[Array, ""],
     axis: int | None,
 ) -> Lane:
     """Lanes at the start (`time` 0) or at the end of burn-in (1): averages and moments start."""
 
-    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane) -> Lane:
-        settled = _with(kernel, sampler).settle(lane.state, data, key=key, time=time)
+    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane, anchor: Anchor | None) -> Lane:
+        settled = at_lane(kernel, sampler, anchor).settle(lane.state, data, key=key, time=time)
         state = tree.where(lane.ended < 0, settled, lane.state)
         fresh = _no_moments(kernel, state.position)
         return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
 
-    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))(sampler, keys, lanes)
+    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0, 0))(sampler, keys, lanes, anchors)
 
 
 @eqx.filter_jit
@@ -86,6 +92,7 @@ def advance(
     data: PyTree,
     keys: Key[Array, " lanes"],
     lanes: Lane,
+    anchors: Anchor | None,
     num_kept: Int[Array, ""],
     thinning: Int[Array, ""],
     collect: Bool[Array, ""],
@@ -94,14 +101,14 @@ def advance(
 ) -> tuple[Lane, Kept]:
     """`num_kept` times `thinning` steps of every lane; the first `num_kept` of `capacity` rows are filled."""
 
-    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane) -> Lane:
-        return _step(_with(kernel, sampler), data, key, lane, collect)
+    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane, anchor: Anchor | None) -> Lane:
+        return _step(at_lane(kernel, sampler, anchor), data, key, lane, collect)
 
-    step = eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0))
+    step = eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0, 0))
 
     def keep(i: Int[Array, ""], carry: tuple[Lane, Kept]) -> tuple[Lane, Kept]:
         lanes, kept = carry
-        lanes = jax.lax.fori_loop(0, thinning, lambda _, x: step(sampler, keys, x), lanes)
+        lanes = jax.lax.fori_loop(0, thinning, lambda _, x: step(sampler, keys, x, anchors), lanes)
         row = kept_of(lanes)
         return lanes, jax.tree.map(lambda buffer, x: buffer.at[i].set(x), kept, row)
 
@@ -171,8 +178,12 @@ def _watched(info: Info) -> tuple[dict[str, Array], Array | None]:
     return _scalars(info), info.clipped
 
 
-def _with(kernel: Kernel, sampler: Sampler) -> Kernel:
-    return eqx.tree_at(lambda k: k.sampler, kernel, sampler)
+def at_lane(kernel: Kernel, sampler: Sampler, anchor: Anchor | None) -> Kernel:
+    """The kernel of one lane."""
+    if anchor is None:
+        return eqx.tree_at(lambda k: k.sampler, kernel, sampler)
+    assert isinstance(kernel.gradient, ControlVariate)
+    return eqx.tree_at(lambda k: (k.sampler, k.gradient), kernel, (sampler, kernel.gradient.at(anchor)))
 
 
 def _axis(axis: int | None):

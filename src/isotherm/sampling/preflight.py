@@ -17,7 +17,7 @@ from isotherm.samplers import SGHMC, ModifiedSGLD, Sampler
 from isotherm.samplers.adaptive import AdaptiveLangevin
 from isotherm.samplers.base import LangevinSampler
 from isotherm.sampling.describe import describe
-from isotherm.sampling.run import Job
+from isotherm.sampling.run import Job, refresh_every
 
 _SYMMETRIC = {"scheme": "symmetric"}
 _DENSE_UP_TO = 2000  # parameters
@@ -29,6 +29,8 @@ _HEAT = 0.1  # relative heat by the fluctuations of a batch's own covariance
 
 def preflight(job: Job, samplers: list[Sampler], *, stacklevel: int) -> None:
     """Measure the noise at the first start and warn of what will go wrong with it."""
+    if refresh_every(job):  # chains start at their anchors, where there is no noise
+        return
     position = jax.tree.map(lambda x: x[0], job.positions)
     chosen = samplers[:_CHECKED]
     keys = jax.random.split(jax.random.fold_in(job.key, _PREFLIGHT), len(chosen) + 1)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
+from isotherm.control_variate import Anchor, ControlVariate
 from isotherm.kernel import Kernel
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import loop
@@ -48,11 +49,12 @@ class Job:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a job: kept draws, the lanes at the end, and where each was when last seen in order."""
+    """What came of a job: kept draws, lanes and moving anchors at the end, and where each was last seen in order."""
 
     kept: loop.Kept
     lanes: loop.Lane
     sane: PyTree
+    anchors: Anchor | None
     steps: int
     interrupted: bool
     seconds: float
@@ -70,8 +72,9 @@ def run(
     began, store = time.perf_counter(), _Store(job.num_draws)
     with Progress(job.num_steps, passes, show=progress, title=title) as bar, _interruptible() as stopped:
         arranged_at, data = 0, _arranged(job, 0)
-        lanes = loop.start(job.sampler, job.kernel, data, job.positions, job.lane_keys, job.axis)
-        lanes = _settled(job, data, lanes, 0)
+        anchors = _anchors(job, job.positions)
+        lanes = loop.start(job.sampler, job.kernel, data, job.positions, job.lane_keys, anchors, job.axis)
+        lanes = _settled(job, data, lanes, anchors, 0)
         capacity = _capacity(lanes)
         pace = _Pace(job, capacity, chunk_steps)
         sane, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
@@ -80,16 +83,19 @@ def run(
         while step < job.num_steps and not stopped.is_set():
             if (arrangement := _arrangement(job, step)) != arranged_at:
                 arranged_at, data = arrangement, _arranged(job, arrangement)
+            if anchors is not None and step > 0 and step % refresh_every(job) == 0:
+                anchors = _anchors(job, lanes.state.position)
             num_kept, thinning = pace.next(step)
             collect = step >= job.burn_in
             if step == job.burn_in > 0:
-                lanes = _settled(job, data, lanes, 1)
+                lanes = _settled(job, data, lanes, anchors, 1)
             lanes, kept = loop.advance(
                 job.sampler,
                 job.kernel,
                 data,
                 job.lane_keys,
                 lanes,
+                anchors,
                 jnp.asarray(num_kept),
                 jnp.asarray(thinning),
                 jnp.asarray(collect),
@@ -109,7 +115,7 @@ def run(
         interrupted = stopped.is_set() and step < job.num_steps
     if (ended >= 0).all():
         store.truncate(max(0, (int(ended.max()) - job.burn_in) // job.thinning))
-    return Outcome(store.result(lanes), lanes, sane, step, interrupted, time.perf_counter() - began)
+    return Outcome(store.result(lanes), lanes, sane, anchors, step, interrupted, time.perf_counter() - began)
 
 
 class _Pace:
@@ -124,7 +130,7 @@ class _Pace:
     def next(self, step: int) -> tuple[int, int]:
         """Rows to return and steps for each; a row counts as a draw if it ends where one is due."""
         job = self.job
-        limit = min(self.steps, _steps_to_arrangement(job, step))
+        limit = min(self.steps, _steps_to_the_next(job, step))
         if step < job.burn_in:
             return 1, min(limit, job.burn_in - step)
         done, into = divmod(step - job.burn_in, job.thinning)
@@ -173,8 +179,23 @@ def _capacity(lanes: loop.Lane) -> int:
     return max(1, _CHUNK_BYTES // row)
 
 
-def _settled(job: Job, data: PyTree, lanes: loop.Lane, time: int) -> loop.Lane:
-    return loop.settle(job.sampler, job.kernel, data, job.lane_keys, lanes, jnp.asarray(time), job.axis)
+def _settled(job: Job, data: PyTree, lanes: loop.Lane, anchors: Anchor | None, time: int) -> loop.Lane:
+    return loop.settle(
+        job.sampler, job.kernel, data, job.lane_keys, lanes, anchors, jnp.asarray(time), job.axis
+    )
+
+
+def refresh_every(job: Job) -> int:
+    """Steps after which chains take new anchors; 0 if they never do."""
+    gradient = job.kernel.gradient
+    return (gradient.refresh or 0) if isinstance(gradient, ControlVariate) else 0
+
+
+def _anchors(job: Job, positions: PyTree[Array]) -> Anchor | None:
+    gradient = job.kernel.gradient
+    if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
+        return None
+    return gradient.anchored(job.data, jax.vmap(job.kernel.params)(positions))
 
 
 def _arranged(job: Job, arrangement: int) -> PyTree:
@@ -187,9 +208,10 @@ def _arrangement(job: Job, step: int) -> int:
     return 0 if every is None else step // every
 
 
-def _steps_to_arrangement(job: Job, step: int) -> int:
-    every = job.kernel.minibatch.rearrange_every
-    return job.num_steps if every is None else every - step % every
+def _steps_to_the_next(job: Job, step: int) -> int:
+    """Until rows are arranged anew, or anchors move."""
+    events = (job.kernel.minibatch.rearrange_every, refresh_every(job))
+    return min((every - step % every for every in events if every), default=job.num_steps)
 
 
 def _mean_temperature(lanes: loop.Lane) -> float | None:

@@ -33,6 +33,26 @@ SAMPLERS = {
 # Each kind of dynamics once, with different covariances; the rest is left to `make test`.
 IN_CHECK = ("SGLD", "CCAdL-dense", "CCAdL-symmetric-matrix-free")
 
+# Each sampler and each scheme once: for what has nothing to do with the covariance.
+DYNAMICS = (
+    *(
+        "SGLD",
+        "ModifiedSGLD-diagonal",
+        "ModifiedSGLD-first-order",
+        "SGHMC-diagonal",
+        "SGHMC-symmetric",
+        "SGNHT",
+    ),
+    *(
+        "SGNHT-midpoint",
+        "SGNHT-symmetric",
+        "CCAdL-dense",
+        "CCAdL-midpoint",
+        "CCAdL-symmetric",
+        "ModifiedCCAdL",
+    ),
+)
+
 
 def slow_unless(in_check, names):
     """Names as parameters of a test, those that are not `in_check` marked slow."""

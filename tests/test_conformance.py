@@ -9,7 +9,7 @@ import pytest
 import isotherm as iso
 from isotherm import tree
 from isotherm.data.rows import as_rows
-from table import SAMPLERS, every_sampler
+from table import DYNAMICS, SAMPLERS, every_sampler
 
 # Nobody asks here whether six rows are enough for a good answer.
 pytestmark = [
@@ -142,7 +142,7 @@ def test_driver_equals_own_loop(name):
 
 
 @pytest.mark.slow
-@every_sampler
+@pytest.mark.parametrize("name", DYNAMICS)
 def test_schedules_stand_wherever_a_scalar_does(name):
     sampler = SAMPLERS[name]
     names = [name for name in ("step_size", "friction", "temperature") if hasattr(sampler, name)]

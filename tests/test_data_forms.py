@@ -154,10 +154,10 @@ def test_a9a_in_sparse_rows_has_the_same_posterior():
     folder = Path(os.environ.get(fetch.FOLDER, "."))
     if not all(list(folder.glob(file.name + "*")) for file in catalogue.ENTRIES["a9a"].files):
         pytest.skip(f"a9a is not in the folder that {fetch.FOLDER} names")
-    train = iso.data.load("a9a").train
+    train = jax.tree.map(lambda x: x[:8000], iso.data.load("a9a").train)
     y, init = train["y"].astype(np.float32), jnp.zeros(123)
     rows = iso.data.sparse_rows(scipy.sparse.csr_array(train["x"]))
-    assert rows["index"].shape == (32_561, 14)
+    assert rows["index"].shape == (8000, 14)
     forms = ((logistic_regression(), train["x"]), (sparse_logistic(), rows))
     found = []
     for posterior, x in forms:

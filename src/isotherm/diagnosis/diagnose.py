@@ -1,4 +1,4 @@
-"""`diagnose`: what the draws say of themselves, gradients at the draws, chains of half the step, and a sentence."""
+"""`diagnose`: what draws say of themselves, gradients at them, chains of half the step, other modes, a sentence."""
 
 import math
 from collections.abc import Iterator
@@ -31,19 +31,19 @@ def diagnose(
     """How far `draws` can be trusted, in a table and a sentence.
 
     Besides what `draws.summary()` knows it takes fresh gradients at some of the draws, which give the temperature of
-    every block, parameter and leading direction of the noise; and it runs chains of half the step, whose means and
-    variances tell by how much those of the run are biased.
+    every block, parameter and leading direction of the noise; it runs chains of half the step, whose means and
+    variances tell by how much those of the run are biased; and it looks for modes that no chain has visited.
 
     **Arguments:**
 
     - `draws`: as `iso.sample` or `iso.sweep` returned them. Of draws that were loaded from a file only the summary is
       judged, since the posterior and the data are not in it.
-    - `effort`: rows of data spent on each of the two, in units of the run itself where that is not very short. Errors
+    - `effort`: rows of data spent on each of them, in units of the run itself where that is not very short. Errors
       shrink with its square root.
     - `seed`, `progress`: as for `iso.sample`.
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
-        raise must("effort", "a positive number", effort, "1.0 costs about twice as much as the run.")
+        raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
     keys = jax.random.split(as_key(seed), 3)
     summary, job = draws.summary(), draws.job
     problems, notes = list(summary.problems), []

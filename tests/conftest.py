@@ -6,18 +6,15 @@ from pathlib import Path
 
 # Tests run side by side, and threads of BLAS that wait for each other take ten times as long. Read when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Most of the time goes into compiling, and many tests compile the same programs: in this run, and in the next.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "programs")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import jax
 import pytest
-
-# Most of the time goes into compiling, and many tests compile the same programs: in this run, and in the next.
-_PROGRAMS = Path(__file__).parent.parent / ".pytest_cache" / "programs"
-for option, value in {
-    "jax_compilation_cache_dir": str(_PROGRAMS),
-    "jax_persistent_cache_min_compile_time_secs": 0.0,
-    "jax_persistent_cache_min_entry_size_bytes": -1,
-}.items():
-    jax.config.update(option, value)
 
 _TESTS = itertools.count(1)
 

@@ -192,6 +192,19 @@ def test_a_second_mode_with_few_and_many_parameters(quick_compilation, size):
     assert modes(drawn(posterior, rows, both)) == ()
 
 
+def test_a_wide_mode_counts_for_more(quick_compilation):
+    """Two modes of equal height, one three times as wide as the other: a share of three quarters."""
+
+    def log_prior(p):
+        return jnp.logaddexp(-0.5 * p[0] ** 2, -0.5 * ((p[0] - 20) / 3) ** 2)
+
+    posterior = iso.Posterior(lambda p, row: 0.0 * (row + p[0]), log_prior)
+    rng = np.random.default_rng(7)
+    (mode,) = modes(drawn(posterior, rng.normal(size=50).astype(np.float32), rng.normal(size=(4, 250, 1))))
+    assert mode.share == pytest.approx(0.75, abs=0.01)
+    assert mode.theta[0] == pytest.approx(20, abs=0.1)
+
+
 class Underestimated(iso.Minibatch):
     """A gradient that believes in a tenth of its noise."""
 

@@ -16,6 +16,7 @@ from isotherm import tree
 from isotherm.posterior import Posterior
 
 _NUMBERS = 2**20  # of a piece: rows times parameters
+_ROWS, _MOST = 256, 2**26  # of a piece at least, unless that would be so many numbers
 
 
 def chunks(
@@ -27,7 +28,7 @@ def chunks(
     """
     num_data = jax.tree.leaves(data)[0].shape[0]
     rows = np.arange(num_data) if rows is None else rows
-    length = min(num_data, max(256, _NUMBERS // numbers_per_row))
+    length = min(num_data, max(1, min(_ROWS, _MOST // numbers_per_row), _NUMBERS // numbers_per_row))
     for begin in range(0, len(rows), length):
         own = rows[begin : begin + length]
         there = np.arange(length) < len(own)

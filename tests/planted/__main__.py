@@ -76,6 +76,9 @@ def check_without(bugs: list[Bug]) -> Outcome:
     return outcome
 
 
+PROGRAMS = str(ROOT / ".pytest_cache" / "programs")  # compiled once, whatever copy they come from
+
+
 def copy_of_the_tree(folder: Path) -> Path:
     """The sources, the tests and the docs, under `folder`."""
     return Path(shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_OUT)))
@@ -92,7 +95,8 @@ def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *(f"tests/{file}" for file in files)],
             cwd=copy,
-            env=os.environ | {"PYTHONPATH": paths, "PLANTED_REPORT": str(report)},
+            env=os.environ
+            | {"PYTHONPATH": paths, "PLANTED_REPORT": str(report), "JAX_COMPILATION_CACHE_DIR": PROGRAMS},
             capture_output=True,
             text=True,
             timeout=LIMIT_SECONDS,

@@ -6,6 +6,8 @@ CONTROL, CHART = "control_variate.py", "preconditioner.py"
 PULLED = ("test_preconditioner.py::test_forces_and_contrasts_are_pulled_back",)
 UNBIASED = ("test_control_variate.py::test_the_force_has_no_bias_and_the_noise_of_the_rest",)
 VOLUME = ("test_transforms.py::test_there_and_back_and_the_volume_between",)
+MOVING = ("test_moving_anchor.py",)
+MODES = ("test_diagnosis.py::test_a_second_mode_with_few_and_many_parameters",)
 HEAT = ("test_diagnosis.py::test_gradients_at_the_draws_measure_the_variance",)
 
 TUNED = (
@@ -104,5 +106,53 @@ TUNED = (
         "tree.dot(a, b) / max(a.size, 1) for a, b in parts",
         "tree.dot(a, b) / tree.size(p) for a, b in parts",
         ("test_diagnosis.py::test_kinetic_temperature_of_each_block",),
+    ),
+    Bug(
+        "anchors-that-stay",
+        "Chains are said to take new anchors, and keep the first.",
+        "sampling/run.py",
+        "                anchors = _anchors(job, lanes.state.position)\n",
+        "                anchors = _anchors(job, job.positions)\n",
+        MOVING,
+    ),
+    Bug(
+        "sums-of-another-anchor",
+        "An anchor moves, and the sums over all rows stay those of the first.",
+        CONTROL,
+        "return eqx.tree_at(lambda g: (g.anchor, g.sums), self, (anchor.theta, anchor.sums))",
+        "return eqx.tree_at(lambda g: g.anchor, self, anchor.theta)",
+        MOVING,
+    ),
+    Bug(
+        "refreshes-not-counted",
+        "Passes over the data that move anchors are free.",
+        "sampling/finish.py",
+        "return 1 + max(0, steps - 1) // every if every else 0",
+        "return 0",
+        MOVING,
+    ),
+    Bug(
+        "refreshes-where-the-host-looks-in",
+        "Chunks run on over the step at which anchors are due.",
+        "sampling/run.py",
+        "events = (job.kernel.minibatch.rearrange_every, refresh_every(job))",
+        "events = (job.kernel.minibatch.rearrange_every,)",
+        MOVING,
+    ),
+    Bug(
+        "a-mode-without-its-width",
+        "The share of another mode counts the Hessian the wrong way round.",
+        "diagnosis/elsewhere.py",
+        "return -point.value / self.T - float(np.sum(np.log(values))) / 2 if",
+        "return -point.value / self.T + float(np.sum(np.log(values))) / 2 if",
+        ("test_diagnosis.py::test_a_wide_mode_counts_for_more",),
+    ),
+    Bug(
+        "a-mode-without-a-valley",
+        "Any end of a way downhill is another mode.",
+        "diagnosis/elsewhere.py",
+        "if depth > _VALLEY * self.T else None",
+        "if depth > -np.inf else None",
+        MODES,
     ),
 )

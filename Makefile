@@ -35,8 +35,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/driver.py --out $(OUT)/bench
 	$(BIN)/python benchmarks/tall.py --out $(OUT)/tall
 
+# The documentation site; a warning is an error. Its code blocks are run by `make test`.
 docs: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+	@echo "open docs/_build/index.html"
 
 # Plants known mistakes one by one and shows which test notices each: docs/planted-bugs.md.
 bugs: $(VENV)/.dev

@@ -1,14 +1,19 @@
 """Every code block of the README and the docs is run."""
 
+import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
 import matplotlib
 import pytest
 
+import isotherm as iso
+
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").glob("*.md") if p.name != "api.md")])
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text()]
 
 matplotlib.use("agg")
@@ -24,6 +29,29 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     with jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
         for block in blocks:
             exec(compile(block, page.name, "exec"), namespace)
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path):
+    """And every public name stands on the page of them."""
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        ROOT / "docs",
+        tmp_path,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    listed = set(re.findall(r"^### `(\w+)`", (ROOT / "docs" / "api.md").read_text(), flags=re.MULTILINE))
+    public = {name for name in dir(iso) if not name.startswith("_") and inspect.getmodule(getattr(iso, name))}
+    modules = {name for name in public if inspect.ismodule(getattr(iso, name))}
+    assert public - modules - listed - {"TYPE_CHECKING", "Any", "importlib"} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,136 @@
+"""The documentation site: the pages of this folder, and one made of the docstrings of all public names.
+
+Docstrings are Markdown, as the pages are, so that the one page of them is written here rather than by autodoc.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import latex2mathml.converter
+from docutils import nodes
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "src"))
+
+import isotherm  # noqa: E402
+
+project, author, release = "isotherm", "the isotherm developers", isotherm.__version__
+extensions = ["myst_parser"]
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_math_renderer = "mathml"
+html_title = "isotherm"
+html_static_path, html_css_files = ["_static"], ["site.css"]
+exclude_patterns = ["_build"]
+templates_path: list[str] = []
+
+GROUPS = {
+    "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
+    "Sampling": ("sample", "warmup", "Warmup", "sweep", "reference_posterior"),
+    "Draws and how far to trust them": ("Draws", "load", "diagnose", "Diagnosis"),
+    "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL", "Sampler"),
+    "Noise covariance": ("Dense", "Diagonal", "DiagonalLowRank", "MatrixFree", "Covariance", "Operator"),
+    "Minibatches": (
+        *("WithReplacement", "WithoutReplacement", "RandomBlocks", "Reshuffled", "Weighted", "MinibatchPlan"),
+    ),
+    "Gradients": ("Minibatch", "ControlVariate", "FullData", "Gradient"),
+    "Coordinates": (
+        "DensePreconditioner",
+        "DiagonalPreconditioner",
+        "LowRankPreconditioner",
+        "Preconditioner",
+    ),
+    "A loop of your own": (
+        *(
+            "Kernel",
+            "Visit",
+            "Batch",
+            "Needs",
+            "GradientEstimate",
+            "State",
+            "Info",
+            "Status",
+            "IsothermWarning",
+        ),
+    ),
+}
+MODULES = {"isotherm.data": ("load", "sparse_rows", "sparse_dot")}
+
+
+def entry(name: str, thing: Any) -> str:
+    """Heading, signature and docstring."""
+    doc = inspect.cleandoc(thing.__doc__ or "")
+    doc = re.sub(r"\$\$(.+?)\$\$", r"\n$$\n\1\n$$\n", doc, flags=re.DOTALL)
+    return f"### `{name}`\n\n```python\n{name}{signature(thing)}\n```\n\n{doc}\n\n{methods(thing)}\n"
+
+
+def methods(thing: Any) -> str:
+    """A line for each documented method and property that a class has of its own."""
+    if not inspect.isclass(thing):
+        return ""
+    lines = []
+    for name, member in vars(thing).items():
+        doc = inspect.getdoc(member)
+        if (
+            name.startswith("_")
+            or not doc
+            or not (inspect.isfunction(member) or isinstance(member, property))
+        ):
+            continue
+        call = (
+            ""
+            if isinstance(member, property)
+            else signature(member).replace("(self, ", "(").replace("(self)", "()")
+        )
+        first = " ".join(doc.split("\n\n")[0].split())
+        lines.append(f"- `.{name}{' '.join(call.split())}`: {first}")
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def signature(thing: Any) -> str:
+    """As it is called, without annotations, which are long; a line an argument where it is long all the same."""
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    shown, starred = [], False
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not starred:
+            shown, starred = [*shown, "*"], True
+        default = "" if p.default is p.empty else f"={p.default!r}"
+        shown.append(f"{p.name}{default}" if p.kind is not p.VAR_POSITIONAL else f"*{p.name}")
+    line = ", ".join(shown)
+    return f"({line})" if len(line) < 70 else "(\n    " + ",\n    ".join(shown) + ",\n)"
+
+
+def write_api(*_: object) -> None:
+    """`api.md`, from the docstrings."""
+    parts = ["# Public names\n\n`import isotherm as iso`; all of these are `iso.NAME`.\n"]
+    for title, names in GROUPS.items():
+        parts.append(f"## {title}\n")
+        parts += [entry(name, getattr(isotherm, name)) for name in names]
+    for module, names in MODULES.items():
+        parts.append(f"## `{module}`\n")
+        parts += [entry(name, getattr(importlib.import_module(module), name)) for name in names]
+    text = "\n".join(parts)
+    path = HERE / "api.md"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def mathml(translator: Any, node: Any) -> None:
+    """A formula as the browser draws it by itself: no script, no network."""
+    display = "block" if node.tagname == "math_block" else "inline"
+    translator.body.append(latex2mathml.converter.convert(node.astext(), display=display))
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("config-inited", write_api)
+    app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -34,7 +35,7 @@ def chosen(draws: Draws, draws_used: int | None = None) -> Draws:
     if count == draws.num_draws and len(chains) == draws.num_chains:
         return draws
     index = np.ix_(chains, np.linspace(0, draws.num_draws - 1, count).round().astype(int))
-    own = lambda x: None if x is None else np.asarray(x)[chains]
+    own = lambda x: np.asarray(x)[chains]
     moments = {f.name: getattr(draws.moments, f.name) for f in dataclasses.fields(Moments)}
     return dataclasses.replace(
         draws,
@@ -78,7 +79,7 @@ def blocks(
         rows = _piece(x, begin, length)
         keys = None if key is None else jax.random.split(jax.random.fold_in(key, begin), num_draws)
         values = [
-            _values(f, *_piece((params, keys), first, at_once), rows, side_by_side)
+            _values(f, _piece((params, keys), first, at_once), rows, side_by_side)
             for first in range(0, num_draws, at_once)
         ]
         used = min(length, num_rows - begin)
@@ -99,19 +100,22 @@ def _piece(arrays: PyTree, begin: int, length: int) -> PyTree:
     return jax.tree.map(lambda x: x[begin : begin + length] if index[-1] < count - 1 else x[index], arrays)
 
 
-def _at(f: Callable[..., Array], params: PyTree, rows: PyTree, key: Key[Array, ""] | None) -> Array:
+def _at(f: Callable[..., Any], params: PyTree, rows: PyTree, key: Key[Array, ""] | None) -> Any:
     return f(params, rows) if key is None else f(params, rows, key)
 
 
 @eqx.filter_jit
 def _values(
-    f: Callable[..., Array], params: PyTree, keys: Key[Array, " m"] | None, rows: PyTree, side_by_side: int
+    f: Callable[..., Array],
+    draws: tuple[PyTree, Key[Array, " m"] | None],
+    rows: PyTree,
+    side_by_side: int,
 ) -> Array:
     def one(draw: tuple[PyTree, Key[Array, ""] | None]) -> Array:
         value = _at(f, draw[0], rows, draw[1])
         return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(float)
 
-    return jax.lax.map(one, (params, keys), batch_size=side_by_side)
+    return jax.lax.map(one, draws, batch_size=side_by_side)
 
 
 def _output_size(f: Callable[..., Array], params: PyTree, x: PyTree, key: Key[Array, ""] | None) -> int:

@@ -71,7 +71,7 @@ def _each(shape: tuple[int, ...]) -> str:
 def over_draws(
     values: Float[np.ndarray, "draw row ..."],
     levels: tuple[float, ...],
-    observed: Float[np.ndarray, "row ..."] | None = None,
+    observed: np.ndarray | None = None,
 ) -> Prediction:
     """The prediction of rows whose values at every draw are known; quantiles are interpolated between two draws."""
     m, ordered = len(values), np.sort(values, axis=0)
@@ -85,6 +85,7 @@ def over_draws(
     kept = lambda x: x.astype(values.dtype)
     judged = {}
     if observed is not None:
+        observed = observed.astype(values.dtype)  # so that ties are seen
         judged = {"pit": kept(share_below(ordered, observed)), "crps": kept(ranked_score(ordered, observed))}
     return Prediction(kept(mean), kept(sd), levels, kept(quantiles), m, **judged)
 

@@ -68,7 +68,7 @@ def regression(
     """
     y = np.asarray(y, np.float64)
     if not isinstance(forecast, Prediction):
-        values = np.asarray(forecast)
+        values = _floats(forecast)
         if values.ndim < 2 or values.shape[1:] != y.shape or values.shape[0] < 2:
             raise must("forecast", f"draws of shape (draw, {', '.join(map(str, y.shape))})", values)
         intervals = _INTERVALS if intervals is None else intervals
@@ -98,12 +98,17 @@ def rmse(predicted: Array | np.ndarray, y: Array | np.ndarray) -> float:
 
 def crps(values: Array | np.ndarray, y: Array | np.ndarray) -> Float[np.ndarray, " row"]:
     """The continuous ranked probability score of draws (draw, row), for each row; unbiased in their number."""
-    return ranked_score(np.sort(values, axis=0), np.asarray(y))
+    return ranked_score(np.sort(_floats(values), axis=0), _floats(y))
 
 
 def pit(values: Array | np.ndarray, y: Array | np.ndarray) -> Float[np.ndarray, " row"]:
     """The probability integral transform of each row: the share of draws (draw, row) below what was observed."""
-    return share_below(np.asarray(values), np.asarray(y))
+    return share_below(_floats(values), _floats(y))
+
+
+def _floats(x: Array | np.ndarray) -> Float[np.ndarray, "..."]:
+    x = np.asarray(x)
+    return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 
 def _interval(forecast: Prediction, y: Float[np.ndarray, " row"], probability: float) -> Interval:

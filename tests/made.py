@@ -7,7 +7,7 @@ from isotherm.draws import Draws, Moments
 
 
 def made(posterior, complete=None, stats=None, **settings):
-    """`Draws` of these leaves (chain, draw, ...); chains that are not complete have NaN from half of their draws on."""
+    """`Draws` of these leaves (chain, draw, ...); incomplete chains have NaN from half of their draws on."""
     posterior = jax.tree.map(lambda x: np.array(x), posterior)
     chains, num_draws = jax.tree.leaves(posterior)[0].shape[:2]
     complete = np.ones(chains, bool) if complete is None else np.asarray(complete)

@@ -48,7 +48,7 @@ def test_several_classes_by_scikit_learn():
     assert found.accuracy == pytest.approx(metrics.accuracy_score(y, p.argmax(axis=1)))
     assert found.negative_log_likelihood == pytest.approx(metrics.log_loss(y, p, labels=range(4)))
     assert found.brier == pytest.approx(metrics.brier_score_loss(y, p, labels=range(4), scale_by_half=False))
-    assert "most probable" in found.curve.title
+    assert "most probable" in found.curve.predicted_as
     two, labels = binary(50)
     columns = np.column_stack([1 - two, two])
     assert scores.brier(columns, labels) == pytest.approx(2 * scores.brier(two, labels))

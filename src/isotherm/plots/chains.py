@@ -11,8 +11,8 @@ from isotherm import tree
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.plots.density import density
-from isotherm.plots.parameters import Shown, one_chain_axis, shown
-from isotherm.plots.style import BAND, CHAINS, MUTED, new_figure, tidy, title
+from isotherm.plots.parameters import Shown, shown, side_by_side
+from isotherm.plots.style import BAND, CHAINS, MAIN, MUTED, new_figure, tidy, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,11 +42,8 @@ def traces(draws: Draws, names: Sequence[str] | None = None) -> "Figure":
         left.set_title(f"R-hat {parameter.r_hat:.3f}", loc="right", fontsize=9, color=MUTED, pad=3)
         left.margins(x=0.005)
         tidy(left)
-        tidy(right)
-        right.spines["bottom"].set_visible(False)
-        right.tick_params(bottom=False, labelbottom=False)
+        right.set_axis_off()
     axes[-1, 0].set_xlabel("draw")
-    axes[-1, 1].set_xlabel("density")
     title(figure, _chains(what), what.note)
     return figure
 
@@ -56,9 +53,9 @@ def convergence(
 ) -> "Figure":
     """How means settle as the data are passed through.
 
-    Without a `reference`, the running mean of each parameter, chain by chain, in posterior standard deviations from the mean
-    of all; at most 8, those with the largest R-hat. With one, draws of another run or the true parameters as a pytree,
-    the root mean square over all parameters of the distance from it.
+    Without a `reference`, the running mean of each parameter, chain by chain, in posterior standard deviations from
+    the mean of all; `names` are as for `traces`. With one, draws of another run or a pytree of true parameters,
+    the root mean square of the distance from it over all parameters.
     """
     if reference is not None:
         return _errors(draws, reference)
@@ -68,6 +65,7 @@ def convergence(
     rows = -(-len(what.parameters) // columns)
     figure = new_figure(9, 1.3 + 1.6 * rows)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    least = 1.0
     for ax, parameter in zip(axes.flat, what.parameters, strict=False):
         values = parameter.values
         sd = values.std(ddof=1)
@@ -77,7 +75,8 @@ def convergence(
         for chain, line in enumerate(away):
             ax.plot(x, line, color=CHAINS[chain % len(CHAINS)], lw=1.2)
         ax.set_title(parameter.name, loc="left", fontsize=10, pad=3)
-        ax.set_ylim(-1, 1)
+        least = max(least, 1.2 * float(np.max(np.abs(away[:, -1]))))
+        ax.set_ylim(-least, least)
         tidy(ax)
     for ax in axes.flat[len(what.parameters) :]:
         ax.set_axis_off()
@@ -91,7 +90,7 @@ def _errors(draws: Draws, reference: Draws | PyTree) -> "Figure":
     what = shown(draws, (), _MOST)
     x, label = moment_of(what.draws)
     mean, sd = _target(what.draws, reference)
-    leaves = [one_chain_axis(leaf) for leaf in what.draws.flat().values()]
+    leaves = [side_by_side(leaf) for leaf in what.draws.flat().values()]
     total = [np.zeros((leaves[0].shape[0], leaves[0].shape[1])), np.zeros((1, leaves[0].shape[1]))]
     for leaf, m, s in zip(leaves, mean, sd, strict=True):
         for i in range(leaf.shape[2]):
@@ -103,8 +102,7 @@ def _errors(draws: Draws, reference: Draws | PyTree) -> "Figure":
     figure = new_figure(6.5, 4.2)
     ax = figure.subplots()
     passed = x - (x[0] - (x[1] - x[0] if len(x) > 1 else 0))
-    for chain, line in enumerate(each):
-        ax.plot(passed, line, color=CHAINS[chain % len(CHAINS)], lw=0.9, alpha=0.8)
+    ax.plot(passed, each.T, color=MAIN, lw=0.9, alpha=0.7)
     if len(each) > 1:
         ax.plot(passed, together[0], color="black", lw=2)
     middle = float(np.sqrt(np.prod(np.median(each, axis=0)[[0, -1]])))
@@ -116,10 +114,13 @@ def _errors(draws: Draws, reference: Draws | PyTree) -> "Figure":
         xlabel=f"{label} after burn-in",
         ylabel="error of the mean, in posterior sd",
     )
-    ends = [("each chain", float(np.median(each[:, -1])), CHAINS[0]), ("1/√time", float(guide[-1]), MUTED)]
+    ends = [("each chain", float(np.median(each[:, -1])), MAIN), ("1/√time", float(guide[-1]), MUTED)]
     _end_labels(
         ax, float(passed[-1]), ends + [("all chains", float(together[0, -1]), "black")] * (len(each) > 1)
     )
+    ax.set_xlim(None, passed[-1])
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter("{x:g}")
     tidy(ax)
     title(figure, f"Root mean square over {count:,} parameters", what.note)
     return figure
@@ -154,10 +155,10 @@ def moment_of(draws: Draws) -> tuple[Float[np.ndarray, " draw"], str]:
 
 def _target(draws: Draws, reference: Draws | PyTree) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Means and standard deviations of each leaf, the latter of the draws where the reference has none."""
-    own: Any = [one_chain_axis(leaf) for leaf in draws.flat().values()]
+    own: Any = [side_by_side(leaf) for leaf in draws.flat().values()]
     spread = lambda leaves: [np.maximum(x.std(axis=(0, 1)), 1e-30) for x in leaves]
     if isinstance(reference, Draws):
-        other = [one_chain_axis(leaf) for leaf in shown(reference, (), _MOST).draws.flat().values()]
+        other = [side_by_side(leaf) for leaf in shown(reference, (), _MOST).draws.flat().values()]
         values, sd = [x.mean(axis=(0, 1)) for x in other], spread(other)
     else:
         values = [np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(reference)]

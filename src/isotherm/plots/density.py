@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from isotherm import tree
+from isotherm.diagnostics import label_of
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.plots.parameters import Parameter, shown
-from isotherm.plots.style import CHAINS, EXACT, MAIN, MUTED, new_figure, tidy, title
+from isotherm.plots.style import CHAINS, EXACT, MAIN, new_figure, tidy, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ def density(values: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray] |
 
     if values.size < 2 or not np.ptp(values) > 0:
         return None
-    grid, height, _ = array_stats.kde(values.ravel())
+    grid, height, _ = array_stats.kde(values.ravel(), bound_correction=False, extend=True, extend_fct=0.15)
     return grid, height
 
 
@@ -36,8 +37,8 @@ def marginals(
 ) -> "Figure":
     """The density of each parameter, of all chains together and, as thin lines, of each.
 
-    `reference` is drawn in black: draws of another run as densities, a pytree of true parameters as lines. `names` are as
-    for `traces`.
+    `reference` is drawn in black: draws of another run as densities, a pytree of true parameters as lines. `names`
+    are as for `traces`.
     """
     what = shown(draws, names, _MOST)
     wanted = [p.name for p in what.parameters]
@@ -86,7 +87,7 @@ def pairs(draws: Draws, names: Sequence[str] | None = None) -> "Figure":
         if j == 0 and i > 0:
             ax.set_ylabel(what.parameters[i].name, fontsize=10)
     figure.align_labels()
-    title(figure, f"{len(values[0])} chains, {len(at):,} draws", what.note)
+    title(figure, f"{len(at):,} of {values[0].size:,} draws, a colour a chain", what.note)
     return figure
 
 
@@ -99,17 +100,16 @@ def _marginal(
         if len(parameter.values) > 1 and (own := density(values)) is not None:
             ax.plot(*own, color=CHAINS[chain % len(CHAINS)], lw=0.8)
     if isinstance(exact, np.ndarray) and (curve := density(exact)) is not None:
-        ax.plot(*curve, color=EXACT.color, lw=1.6)
+        ax.plot(*curve, color=EXACT.color, lw=1.3)
     elif exact is not None:
-        ax.axvline(float(np.mean(exact)), color=EXACT.color, lw=1.6)
+        ax.axvline(float(np.mean(exact)), color=EXACT.color, lw=1.3)
     tidy(ax)
     ax.set_ylim(0, None)
     ax.spines["left"].set_visible(False)
     ax.tick_params(left=False, labelleft=False)
     ax.locator_params(axis="x", nbins=4)
     if named:
-        ax.set_title(parameter.name, fontsize=10, loc="left", color="black")
-        ax.xaxis.label.set_color(MUTED)
+        ax.set_title(parameter.name, fontsize=10, loc="left")
 
 
 def _reference(
@@ -123,8 +123,6 @@ def _reference(
     if theirs != [x.shape[2:] for x in jax.tree.leaves(draws.posterior)]:
         names = [name for name, _ in tree.named_leaves(draws.posterior)]
         raise must("reference", f"of the same parameters as `draws`: {', '.join(names)}", reference)
-    from isotherm.diagnostics import label_of
-
     out = {}
     for name, x in zip(draws.flat(), jax.tree.leaves(reference), strict=True):
         flat = np.ravel(np.asarray(x))

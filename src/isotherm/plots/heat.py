@@ -24,7 +24,7 @@ def temperatures(draws: Draws) -> "Figure":
     """The kinetic temperature and, where there is a thermostat, xi: over time, and their densities beside theory's.
 
     The kinetic temperature of N_d degrees of freedom is T chi^2 / N_d, of mean T and standard deviation
-    T sqrt(2 / N_d); xi under CCAdL is N(A, T / mu). Dots are single draws and lines are means over a fiftieth of the run.
+    T sqrt(2 / N_d); xi under CCAdL is N(A, T / mu). Dots are draws, and lines are means over a fiftieth of the run.
     """
     own = chosen(draws)
     kinetic = own.stats.get("kinetic_temperature")
@@ -43,10 +43,9 @@ def temperatures(draws: Draws) -> "Figure":
         left.set_title(name, loc="left", fontsize=10, pad=3)
         left.set_title(_told(values, theory), loc="right", fontsize=9, color=MUTED, pad=3)
     axes[-1, 0].set_xlabel(label)
-    axes[-1, 1].set_xlabel("density")
     failed = draws.num_chains - own.num_chains
     note = f"{failed} of {draws.num_chains} chains failed and are left out" if failed else ""
-    title(figure, f"Band and black curve: theory, {_LEVEL:.0%} of draws", note)
+    title(figure, f"In black, theory; the band holds {100 * _LEVEL:g} % of single draws", note)
     return figure
 
 
@@ -84,7 +83,7 @@ def _over_time(ax: "Axes", x: Float[np.ndarray, " draw"], values: np.ndarray, th
     step = max(1, values.size // 2000)
     for chain, own in enumerate(values):
         color = CHAINS[chain % len(CHAINS)]
-        ax.plot(x[::step], own[::step], ".", color=color, ms=2.5, alpha=0.35, mew=0, rasterized=True)
+        ax.plot(x[::step], own[::step], ".", color=color, ms=3, alpha=0.5, mew=0, rasterized=True)
         ax.plot([x[p].mean() for p in pieces], [own[p].mean() for p in pieces], color=color, lw=1.2)
     ax.margins(x=0.01)
     tidy(ax)
@@ -95,8 +94,7 @@ def _beside(ax: "Axes", values: np.ndarray, theory: Any) -> None:
         if (curve := density(own)) is not None:
             ax.plot(curve[1], curve[0], color=CHAINS[chain % len(CHAINS)], lw=1)
     if theory is not None:
-        y = np.linspace(*theory.interval(0.9999), 400)
+        low, high = theory.interval(0.999)
+        y = np.linspace(low, high, 400)
         ax.plot(theory.pdf(y), y, color=EXACT.color, lw=1.4)
-    tidy(ax)
-    ax.spines["bottom"].set_visible(False)
-    ax.tick_params(bottom=False, labelbottom=False)
+    ax.set_axis_off()

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -31,7 +32,7 @@ class Shown:
 
 
 def shown(draws: Draws, names: Sequence[str] | None, most: int) -> Shown:
-    """`names` are leaves or single numbers such as `w[2]`; `None` takes at most so many, those with the largest R-hat."""
+    """`names` are leaves or single numbers such as `w[2]`; `None` takes `most`, those with the largest R-hat."""
     whole = chosen(draws)
     leaves = whole.flat()
     every = [(name, i) for name, leaf in leaves.items() for i in range(int(np.prod(leaf.shape[2:])))]
@@ -53,7 +54,7 @@ def shown(draws: Draws, names: Sequence[str] | None, most: int) -> Shown:
     return Shown(whole, parameters, "; ".join(notes))
 
 
-def one_chain_axis(leaf: np.ndarray) -> Float[np.ndarray, "chain draw number"]:
+def side_by_side(leaf: np.ndarray) -> Float[np.ndarray, "chain draw number"]:
     """A leaf as numbers side by side, in 64 bits."""
     return leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
 
@@ -74,9 +75,10 @@ def _asked(
 def _parameter(leaf: np.ndarray, name: str, i: int) -> Parameter:
     from arviz_stats.base import array_stats
 
-    values = one_chain_axis(leaf)[:, :, i]
+    stats: Any = array_stats
+    values = side_by_side(leaf)[:, :, i]
     enough = values.shape[1] >= 4 and np.ptp(values) > 0
-    r_hat = float(array_stats.rhat(values, chain_axis=0, draw_axis=1)) if enough else float("nan")
+    r_hat = float(stats.rhat(values, chain_axis=0, draw_axis=1)) if enough else float("nan")
     return Parameter(label_of(name, leaf.shape[2:], i), values, r_hat)
 
 
@@ -85,7 +87,7 @@ def _split_r_hat(leaf: np.ndarray) -> Float[np.ndarray, " number"]:
     half = leaf.shape[1] // 2
     if half < 2:
         return np.full(int(np.prod(leaf.shape[2:])), np.nan)
-    x = one_chain_axis(leaf)
+    x = side_by_side(leaf)
     halves = np.concatenate([x[:, :half], x[:, -half:]])
     within, between = halves.var(axis=1, ddof=1).mean(axis=0), halves.mean(axis=1).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def calibration(curve: Calibration) -> "Figure":
     """Observed against predicted, with bars of two standard errors; below, how many cases each point has."""
     counted = len(np.unique(curve.count)) > 1
-    figure = new_figure(4.6, 5.6 if counted else 4.8)
+    figure = new_figure(4.8, 5.6 if counted else 4.9)
     if counted:
-        ax, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+        ax, below = figure.subplots(2, 1, sharex=True, height_ratios=(5, 1))
         width = 0.8 * float(np.min(np.diff(curve.predicted), initial=0.1))
         below.bar(curve.predicted, curve.count, width=width, color=BAND, ec=MUTED, lw=0.5)
         below.set_ylabel("cases", fontsize=10)
@@ -28,13 +28,11 @@ def calibration(curve: Calibration) -> "Figure":
     ax.errorbar(
         curve.predicted, curve.observed, 2 * curve.error, color=MAIN, fmt="o-", ms=4, lw=1.2, elinewidth=1
     )
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    ax.set_ylabel("share that came true" if counted else curve.title.lower(), fontsize=10)
-    below.set_xlabel(curve.title.lower() if counted else "level of the quantile", fontsize=10)
-    ax.text(0.03, 0.97, "said too seldom", va="top", fontsize=9, color=MUTED, transform=ax.transAxes)
-    ax.text(0.97, 0.03, "said too often", ha="right", fontsize=9, color=MUTED, transform=ax.transAxes)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.set_ylabel(curve.observed_as, fontsize=10)
+    below.set_xlabel(curve.predicted_as, fontsize=10)
+    ax.text(0.03, 0.97, "more often than said", va="top", fontsize=9, color=MUTED, transform=ax.transAxes)
+    ax.text(0.97, 0.03, "less often than said", ha="right", fontsize=9, color=MUTED, transform=ax.transAxes)
     tidy(ax)
-    title(
-        figure, f"Calibration error {curve.calibration_error:.3f}", f"{curve.by_chance:.3f} by chance alone"
-    )
+    title(figure, f"Calibration error {curve.calibration_error:.3f} ({curve.by_chance:.3f} by chance alone)")
     return figure

@@ -21,14 +21,15 @@ class Calibration(Printed):
     - `observed`: share of its cases that came true.
     - `error`: standard error of `observed` were the probabilities right: sqrt(sum p (1 - p)) / count.
     - `count`: cases in it.
-    - `title`: what is meant by it.
+    - `predicted_as`, `observed_as`: what the two are, in words.
     """
 
     predicted: Float[np.ndarray, " bin"]
     observed: Float[np.ndarray, " bin"]
     error: Float[np.ndarray, " bin"]
     count: Float[np.ndarray, " bin"]
-    title: str
+    predicted_as: str
+    observed_as: str
 
     @property
     def calibration_error(self) -> float:
@@ -48,7 +49,7 @@ class Calibration(Printed):
             table.add_column(title, justify="right")
         for p, o, e, n in zip(self.predicted, self.observed, self.error, self.count, strict=True):
             table.add_row(f"{p:.3f}", f"{o:.3f}", f"{e:.3f}", f"{n:,.0f}")
-        yield self.title
+        yield f"predicted: {self.predicted_as}; observed: {self.observed_as}"
         yield table
         yield f"calibration error {self.calibration_error:.4f} ({self.by_chance:.4f} by chance alone)"
 
@@ -65,7 +66,7 @@ def calibration(
     - `bins`: of equal width between 0 and 1; with `equal_mass`, of equally many cases.
     """
     check_count("bins", bins, minimum=1)
-    p, true, title = events(probabilities, y)
+    p, true, predicted_as = events(probabilities, y)
     edges = np.linspace(0, 1, bins + 1)
     if equal_mass:
         edges = np.unique(np.quantile(p, edges))  # equal probabilities stay together
@@ -76,7 +77,9 @@ def calibration(
     full = count > 0
     n = count[full]
     error = np.sqrt(total(p * (1 - p))[full]) / n
-    return Calibration(total(p)[full] / n, total(true)[full] / n, error, n, title)
+    return Calibration(
+        total(p)[full] / n, total(true)[full] / n, error, n, predicted_as, "share that came true"
+    )
 
 
 def pit_calibration(pit: Array | np.ndarray, *, num_draws: int | None = None) -> Calibration:
@@ -95,5 +98,10 @@ def pit_calibration(pit: Array | np.ndarray, *, num_draws: int | None = None) ->
     n = np.full(len(levels), float(values.size))
     observed = np.mean(values[:, None] < levels[None], axis=0)
     return Calibration(
-        levels, observed, np.sqrt(levels * (1 - levels) / n), n, "Share of outcomes below a quantile"
+        levels,
+        observed,
+        np.sqrt(levels * (1 - levels) / n),
+        n,
+        "level of a quantile",
+        "share of outcomes below it",
     )

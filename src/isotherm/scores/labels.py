@@ -40,5 +40,5 @@ def events(
     """One event a row: its probability, whether it came true, and what it is."""
     p, labels = checked(probabilities, y)
     if np.ndim(probabilities) == 1:
-        return p[:, 1], labels == 1, "Probability of the second class"
-    return p.max(axis=1), labels == p.argmax(axis=1), "Probability of the most probable class"
+        return p[:, 1], labels == 1, "probability of the second class"
+    return p.max(axis=1), labels == p.argmax(axis=1), "probability of the most probable class"

@@ -11,8 +11,9 @@ from isotherm import tree
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.plots.density import density
-from isotherm.plots.parameters import Shown, shown, side_by_side
+from isotherm.plots.parameters import Shown, left_out, shown, side_by_side
 from isotherm.plots.style import BAND, CHAINS, MAIN, MUTED, new_figure, tidy, title
+from isotherm.prediction.blocks import chosen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,10 +88,10 @@ def convergence(
 
 
 def _errors(draws: Draws, reference: Draws | PyTree) -> "Figure":
-    what = shown(draws, (), _MOST)
-    x, label = moment_of(what.draws)
-    mean, sd = _target(what.draws, reference)
-    leaves = [side_by_side(leaf) for leaf in what.draws.flat().values()]
+    whole = chosen(draws)
+    x, label = moment_of(whole)
+    mean, sd = _target(whole, reference)
+    leaves = [side_by_side(leaf) for leaf in whole.flat().values()]
     total = [np.zeros((leaves[0].shape[0], leaves[0].shape[1])), np.zeros((1, leaves[0].shape[1]))]
     for leaf, m, s in zip(leaves, mean, sd, strict=True):
         for i in range(leaf.shape[2]):
@@ -122,7 +123,7 @@ def _errors(draws: Draws, reference: Draws | PyTree) -> "Figure":
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
     tidy(ax)
-    title(figure, f"Root mean square over {count:,} parameters", what.note)
+    title(figure, f"Root mean square over {count:,} parameters", left_out(draws))
     return figure
 
 
@@ -158,7 +159,7 @@ def _target(draws: Draws, reference: Draws | PyTree) -> tuple[list[np.ndarray], 
     own: Any = [side_by_side(leaf) for leaf in draws.flat().values()]
     spread = lambda leaves: [np.maximum(x.std(axis=(0, 1)), 1e-30) for x in leaves]
     if isinstance(reference, Draws):
-        other = [side_by_side(leaf) for leaf in shown(reference, (), _MOST).draws.flat().values()]
+        other = [side_by_side(leaf) for leaf in chosen(reference).flat().values()]
         values, sd = [x.mean(axis=(0, 1)) for x in other], spread(other)
     else:
         values = [np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(reference)]

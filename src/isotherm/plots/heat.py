@@ -9,6 +9,7 @@ from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.plots.chains import moment_of
 from isotherm.plots.density import density
+from isotherm.plots.parameters import left_out
 from isotherm.plots.style import BAND, CHAINS, EXACT, MUTED, new_figure, tidy, title
 from isotherm.prediction.blocks import chosen
 
@@ -43,9 +44,7 @@ def temperatures(draws: Draws) -> "Figure":
         left.set_title(name, loc="left", fontsize=10, pad=3)
         left.set_title(_told(values, theory), loc="right", fontsize=9, color=MUTED, pad=3)
     axes[-1, 0].set_xlabel(label)
-    failed = draws.num_chains - own.num_chains
-    note = f"{failed} of {draws.num_chains} chains failed and are left out" if failed else ""
-    title(figure, f"In black, theory; the band holds {100 * _LEVEL:g} % of single draws", note)
+    title(figure, f"In black, theory; the band holds {100 * _LEVEL:g} % of single draws", left_out(draws))
     return figure
 
 

@@ -37,21 +37,23 @@ def shown(draws: Draws, names: Sequence[str] | None, most: int) -> Shown:
     leaves = whole.flat()
     every = [(name, i) for name, leaf in leaves.items() for i in range(int(np.prod(leaf.shape[2:])))]
     picked = every if names is None else _asked(names, leaves, every)
-    if names is not None and len(picked) > most:
-        raise must(
-            "names", f"of at most {most} parameters", tuple(names), "Name single ones, such as `w[0]`."
-        )
+    if names is not None and not 1 <= len(picked) <= most:
+        raise must("names", f"of 1 to {most} parameters", tuple(names), "Name single ones, such as `w[0]`.")
     if len(picked) > most:
         worst = np.concatenate([_split_r_hat(leaf) for leaf in leaves.values()])
         kept = np.sort(np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:most])
         picked = [every[k] for k in kept]
     parameters = tuple(_parameter(leaves[name], name, i) for name, i in picked)
-    failed = draws.num_chains - whole.num_chains
-    notes = [f"{len(picked)} of {len(every):,} parameters, those with the largest R-hat"] * (
-        names is None and len(picked) < len(every)
-    )
-    notes += [f"{failed} of {draws.num_chains} chains failed and are left out"] * (failed > 0)
-    return Shown(whole, parameters, "; ".join(notes))
+    notes = [left_out(draws)]
+    if len(parameters) < len(every) and names is None:
+        notes.insert(0, f"{len(picked)} of {len(every):,} parameters, those with the largest R-hat")
+    return Shown(whole, parameters, "; ".join(note for note in notes if note))
+
+
+def left_out(draws: Draws) -> str:
+    """A line on chains that failed, empty where there are none."""
+    failed = int(np.sum(~draws.complete))
+    return f"{failed} of {draws.num_chains} chains failed and are left out" if failed else ""
 
 
 def side_by_side(leaf: np.ndarray) -> Float[np.ndarray, "chain draw number"]:

@@ -121,11 +121,8 @@ def _values(
 def _output_size(f: Callable[..., Array], params: PyTree, x: PyTree, key: Key[Array, ""] | None) -> int:
     """Values of a row, by shapes alone. Refuses what is not an array with an axis of rows."""
     rows = min(2, _count(x))
-    shape = lambda a, *lead: jax.ShapeDtypeStruct(
-        (*lead, *a.shape[1:]), jax.dtypes.canonicalize_dtype(a.dtype)
-    )
-    one = jax.tree.map(shape, params)
-    few = jax.tree.map(lambda a: shape(a, rows), x)
+    one = jax.tree.map(lambda a: jnp.asarray(a[0]), params)
+    few = jax.tree.map(lambda a: jnp.asarray(a[:rows]), x)
     out = eqx.filter_eval_shape(_at, f, one, few, key)
     if not isinstance(out, jax.ShapeDtypeStruct) or out.shape[:1] != (rows,):
         got = out.shape if isinstance(out, jax.ShapeDtypeStruct) else f"a {type(out).__name__}"

@@ -1,5 +1,6 @@
 """Control variates whose anchors go with the chains: the sums are right, and so are the draws."""
 
+import dataclasses
 import functools
 
 import jax
@@ -135,3 +136,20 @@ def test_refresh_is_checked():
         iso.ControlVariate(refresh=0)
     with pytest.raises(ValueError, match=r"`order` must be 1 where there is a `refresh`"):
         iso.ControlVariate(order=2, refresh=5)
+
+
+@pytest.mark.slow
+def test_anchors_of_a_warm_up_are_free_parameters_already():
+    """A scale below one, whose logarithm is no scale."""
+    y = np.random.default_rng(0).normal(1.0, 0.2, size=500).astype(np.float32)
+    posterior = iso.Posterior(
+        lambda p, row: -0.5 * ((row - p["m"]) / p["s"]) ** 2 - jnp.log(p["s"]),
+        lambda p: -p["s"],
+        transforms={"m": None, "s": iso.Positive()},
+    )
+    found = iso.warmup(posterior, y, {"m": 0.0, "s": 1.0}, progress=False)
+    gradient = iso.ControlVariate(found.gradient.posterior, anchor=found.gradient.anchor, refresh=50)
+    found = dataclasses.replace(found, gradient=gradient, minibatch=WithReplacement())
+    draws = iso.sample(posterior, y, found, num_draws=200, num_chains=2, progress=False)
+    # The posterior sd of a scale is s / sqrt(2 N), far more than the error of its mean.
+    assert abs(draws.moments.mean["s"].mean() - y.std()) < LIMIT * 0.2 / np.sqrt(1000)

@@ -14,6 +14,7 @@ CONTRACT = (
     *("Sampler", "SGLD", "ModifiedSGLD", "SGHMC", "SGNHT", "CCAdL", "ModifiedCCAdL"),
     *("Kernel", "Batch", "GradientEstimate", "State", "Info"),
     *("sample", "sweep", "Draws", "load", "reference_posterior", "IsothermWarning"),
+    *("predict", "Prediction", "log_likelihood", "LogLikelihood", "with_log_likelihood", "scores", "plots"),
 )
 
 HEAVY = (

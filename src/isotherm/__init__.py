@@ -68,14 +68,27 @@ _LATER = {
     "diagnose": "isotherm.diagnosis",
     "Diagnosis": "isotherm.diagnosis.record",
     "reference_posterior": "isotherm.reference",
+    "predict": "isotherm.prediction",
+    "log_likelihood": "isotherm.prediction",
+    "with_log_likelihood": "isotherm.prediction",
+    "Prediction": "isotherm.prediction.record",
+    "LogLikelihood": "isotherm.prediction.likelihood",
 }
+_PACKAGES = ("plots", "scores")
 if TYPE_CHECKING:
+    from isotherm import plots as plots
+    from isotherm import scores as scores
     from isotherm.diagnosis import diagnose as diagnose
     from isotherm.diagnosis.record import Diagnosis as Diagnosis
     from isotherm.draws import Draws as Draws
     from isotherm.draws import load as load
     from isotherm.kernel import Kernel as Kernel
     from isotherm.kernel import Visit as Visit
+    from isotherm.prediction import log_likelihood as log_likelihood
+    from isotherm.prediction import predict as predict
+    from isotherm.prediction import with_log_likelihood as with_log_likelihood
+    from isotherm.prediction.likelihood import LogLikelihood as LogLikelihood
+    from isotherm.prediction.record import Prediction as Prediction
     from isotherm.reference import reference_posterior as reference_posterior
     from isotherm.sampling import sample as sample
     from isotherm.sampling import sweep as sweep
@@ -86,6 +99,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"isotherm.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'isotherm' has no attribute {name!r}")
     globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
@@ -93,4 +108,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, *_PACKAGES})

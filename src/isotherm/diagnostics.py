@@ -107,7 +107,7 @@ def summarise(draws: "Draws") -> Summary:
         heat = temperature[chains].reshape(len(chains), -1)
         if heat.shape[1] != flat.shape[2]:  # of a simplex, whose coordinates are one fewer
             heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(chains), flat.shape[2]))
-        labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
+        labels = [label_of(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
         rows += [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
     target = draws.settings["sampler"].get("temperature")
     target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
@@ -204,6 +204,7 @@ def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
     return max(spread, abs(float(heat.mean())) * (2 / max(effective, 1)) ** 0.5)
 
 
-def _label(name: str, shape: tuple[int, ...], i: int) -> str:
+def label_of(name: str, shape: tuple[int, ...], i: int) -> str:
+    """The i-th number of a leaf of this shape, such as `w[2, 0]`."""
     index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
     return f"{name}[{index}]" if index else name

@@ -12,45 +12,52 @@ from isotherm.data.sparse import is_sparse
 from isotherm.errors import must
 
 
-def _label(name: str) -> str:
-    return f"data.{name}" if name else "data"
-
-
 def as_rows(data: PyTree, *, known: bool = False) -> tuple[PyTree[Array], int]:
     """The data as arrays on the device, and N. Refuses what cannot be rows before anything is computed.
 
     NaN is not looked for in data that are `known`: they were looked through before.
     """
+    arrays, num_data = checked_rows(data, known=known)
+    return jax.tree.map(jnp.asarray, arrays), num_data
+
+
+def checked_rows(
+    data: PyTree, *, known: bool = False, argument: str = "data"
+) -> tuple[PyTree[Array | np.ndarray], int]:
+    """The data as arrays where they are, on the host or on a device, and N. Errors call them `argument`."""
     # A sparse matrix of JAX is a pytree, whose own leaves have no axis of rows.
     leaves = tree.named_leaves(data, is_leaf=is_sparse)
     if not leaves:
-        raise ValueError("`data` must hold at least one array; got an empty pytree.")
-    arrays = [(name, _as_array(name, leaf)) for name, leaf in leaves]
+        raise ValueError(f"`{argument}` must hold at least one array; got an empty pytree.")
+    labelled = [(f"{argument}.{name}" if name else argument, leaf) for name, leaf in leaves]
+    arrays = [(label, _as_array(label, leaf)) for label, leaf in labelled]
     num_data = arrays[0][1].shape[0]
     if any(x.shape[0] != num_data for _, x in arrays):
-        listing = ", ".join(f"`{_label(name)}` has {x.shape[0]}" for name, x in arrays)
-        raise ValueError(f"All leaves of `data` must have the same number of rows; {listing}.")
+        listing = ", ".join(f"`{label}` has {x.shape[0]}" for label, x in arrays)
+        raise ValueError(f"All leaves of `{argument}` must have the same number of rows; {listing}.")
     if num_data == 0:
-        raise ValueError("`data` must have at least one row; got leaves with a leading axis of length 0.")
-    for name, x in arrays:
+        raise ValueError(
+            f"`{argument}` must have at least one row; got leaves with a leading axis of length 0."
+        )
+    for label, x in arrays:
         if not known:
-            _refuse_nan(name, x)
-    return jax.tree.unflatten(jax.tree.structure(data), [jnp.asarray(x) for _, x in arrays]), num_data
+            _refuse_nan(label, x)
+    return jax.tree.unflatten(jax.tree.structure(data), [x for _, x in arrays]), num_data
 
 
-def _as_array(name: str, leaf: Any) -> Array | np.ndarray:
+def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
     if is_sparse(leaf):
         raise TypeError(
-            f"`{_label(name)}` must be an array or rows of one length; got a sparse `{type(leaf).__name__}` of shape "
+            f"`{label}` must be an array or rows of one length; got a sparse `{type(leaf).__name__}` of shape "
             f"{tuple(leaf.shape)}. Put `iso.data.sparse_rows(matrix)` in its place, and write "
             "`iso.data.sparse_dot(row, w)` for `row @ w` in the log-likelihood."
         )
     x = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
     if x.dtype.kind in "OUSMm":
-        raise must(_label(name), "numeric", x, "Encode text, dates and objects as numbers.", error=TypeError)
+        raise must(label, "numeric", x, "Encode text, dates and objects as numbers.", error=TypeError)
     if x.ndim == 0:
         raise must(
-            _label(name),
+            label,
             "an array with a leading axis of rows",
             x,
             "Put constants into the log-likelihood, not into the data.",
@@ -58,11 +65,11 @@ def _as_array(name: str, leaf: Any) -> Array | np.ndarray:
     if x.dtype.kind in "iu" and x.size and not jax.config.read("jax_enable_x64"):
         low, high = int(x.min()), int(x.max())
         if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
-            raise must(_label(name), "within 32 bits", max(-low, high), "Enable `jax_enable_x64` or rescale.")
+            raise must(label, "within 32 bits", max(-low, high), "Enable `jax_enable_x64` or rescale.")
     return x
 
 
-def _refuse_nan(name: str, x: Array | np.ndarray) -> None:
+def _refuse_nan(label: str, x: Array | np.ndarray) -> None:
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return
     bad = np.asarray((jnp if isinstance(x, jax.Array) else np).isnan(x))
@@ -70,6 +77,6 @@ def _refuse_nan(name: str, x: Array | np.ndarray) -> None:
         row = int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
         count = int(bad.reshape(len(bad), -1).any(axis=1).sum())
         raise ValueError(
-            f"`{_label(name)}` must not contain NaN; row {row} does ({count} of {len(bad)} rows). "
+            f"`{label}` must not contain NaN; row {row} does ({count} of {len(bad)} rows). "
             "Drop or impute those rows."
         )

@@ -19,7 +19,7 @@ from isotherm.workers import LostWorkerError, side_by_side
 _SHOWING = (
     "cli.py",
     "report.py",
-    "plots.py",
+    "plots/*.py",
     "progress.py",
     "*_claims.py",
     "*_figures.py",

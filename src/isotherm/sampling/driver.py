@@ -232,7 +232,7 @@ class _Settings:
         members = [[samplers[i] for i in group] for group in groups.values()]
         gradient = _bound(self.gradient, self.posterior, posterior)
         if isinstance(gradient, ControlVariate):
-            if gradient.anchor is not None and gradient.sums is None:
+            if gradient.anchor is not None and gradient.sums is None and not self.free:
                 anchor = checks.freed(gradient.anchor, self.posterior)
                 gradient = eqx.tree_at(lambda g: g.anchor, gradient, anchor)
             gradient = gradient.bound(posterior, data, jax.tree.map(lambda x: jnp.mean(x, axis=0), starts))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -30,6 +31,9 @@ METHODS = {
     "CCAdL symmetric, low rank": Style("#8C6D1F", (0, (6, 1.5)), "P"),
     "CCAdL symmetric, matrix-free": Style("#CC3377", (0, (3, 1)), "X"),
 }
+# Chains, one after the other, and what is drawn beside them.
+CHAINS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MAIN, BAND, MUTED = "#0072B2", "#dfe2e6", "#6b7280"
 
 
 def require_matplotlib() -> None:
@@ -49,6 +53,18 @@ def new_figure(width: int | float, height: int | float) -> "Figure":
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     return figure
+
+
+def tidy(ax: "Axes") -> None:
+    """No frame but the two axes, and these quiet."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(MUTED)
+    ax.tick_params(labelsize=9, color=MUTED)
+
+
+def title(figure: "Figure", main: str, note: str = "") -> None:
+    """A title at the left, and a quieter line below it."""
+    figure.suptitle(main + (f"\n{note}" if note else ""), x=0.01, ha="left", fontsize=11)
 
 
 def save(figure: "Figure", path: Path) -> Path:

@@ -1,0 +1,99 @@
+"""Is the thermostat where theory has it? Kinetic temperature and xi over time."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from isotherm.draws import Draws
+from isotherm.errors import must
+from isotherm.plots.chains import moment_of
+from isotherm.plots.density import density
+from isotherm.plots.parameters import left_out
+from isotherm.plots.style import BAND, CHAINS, EXACT, MUTED, new_figure, tidy, title
+from isotherm.prediction.blocks import chosen
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LEVEL = 0.95
+_WINDOWS = 50
+
+
+def temperatures(draws: Draws) -> "Figure":
+    """The kinetic temperature and, where there is a thermostat, xi: over time, and their densities beside theory's.
+
+    The kinetic temperature of N_d degrees of freedom is T chi^2 / N_d, of mean T and standard deviation
+    T sqrt(2 / N_d); xi under CCAdL is N(A, T / mu). Dots are draws, and lines are means over a fiftieth of the run.
+    """
+    own = chosen(draws)
+    kinetic = own.stats.get("kinetic_temperature")
+    if kinetic is None:
+        name = own.settings["sampler"]["name"]
+        raise must("draws", "of a sampler with a momentum", name, "`SGLD` and NUTS keep no temperature.")
+    panels = [("kinetic temperature", kinetic, _kinetic(own.settings))]
+    if "xi" in own.stats:
+        panels.append(("thermostat ξ", own.stats["xi"], _xi(own.settings)))
+    figure = new_figure(9, 0.9 + 2.4 * len(panels))
+    axes = figure.subplots(len(panels), 2, squeeze=False, sharey="row", sharex="col", width_ratios=(4, 1))
+    x, label = moment_of(own)
+    for (left, right), (name, values, theory) in zip(axes, panels, strict=True):
+        _over_time(left, x, values.astype(np.float64), theory)
+        _beside(right, values.astype(np.float64), theory)
+        left.set_title(name, loc="left", fontsize=10, pad=3)
+        left.set_title(_told(values, theory), loc="right", fontsize=9, color=MUTED, pad=3)
+    axes[-1, 0].set_xlabel(label)
+    title(figure, f"In black, theory; the band holds {100 * _LEVEL:g} % of single draws", left_out(draws))
+    return figure
+
+
+def _kinetic(settings: dict[str, Any]) -> Any:
+    """T chi^2 / N_d; `None` where the temperature follows a schedule."""
+    from scipy import stats
+
+    T, size = settings["sampler"].get("temperature"), settings["num_parameters"]
+    return stats.chi2(size, scale=T / size) if isinstance(T, float) else None
+
+
+def _xi(settings: dict[str, Any]) -> Any:
+    """N(A, T / mu) where the noise is controlled; its mean alone is known where it is not."""
+    from scipy import stats
+
+    sampler = settings["sampler"]
+    A, T, mu = (sampler.get(name) for name in ("friction", "temperature", "thermal_mass"))
+    mu = float(settings["num_parameters"]) if mu is None else mu
+    if not all(isinstance(v, float) for v in (A, T, mu)):
+        return None
+    extra = 0.0 if sampler.get("covariance") is not None else settings.get("noise_friction")
+    return None if extra is None else stats.norm(A + extra, (T / mu) ** 0.5)
+
+
+def _told(values: np.ndarray, theory: Any) -> str:
+    text = f"mean {values.mean(dtype=np.float64):.4g}, sd {values.std(dtype=np.float64):.3g}"
+    return text if theory is None else f"{text}   (theory {theory.mean():.4g}, {theory.std():.3g})"
+
+
+def _over_time(ax: "Axes", x: Float[np.ndarray, " draw"], values: np.ndarray, theory: Any) -> None:
+    if theory is not None:
+        ax.axhspan(*theory.interval(_LEVEL), color=BAND, lw=0)
+        ax.axhline(theory.mean(), color=EXACT.color, lw=0.8)
+    pieces = np.array_split(np.arange(len(x)), min(_WINDOWS, len(x)))
+    step = max(1, values.size // 2000)
+    for chain, own in enumerate(values):
+        color = CHAINS[chain % len(CHAINS)]
+        ax.plot(x[::step], own[::step], ".", color=color, ms=3, alpha=0.5, mew=0, rasterized=True)
+        ax.plot([x[p].mean() for p in pieces], [own[p].mean() for p in pieces], color=color, lw=1.2)
+    ax.margins(x=0.01)
+    tidy(ax)
+
+
+def _beside(ax: "Axes", values: np.ndarray, theory: Any) -> None:
+    for chain, own in enumerate(values):
+        if (curve := density(own)) is not None:
+            ax.plot(curve[1], curve[0], color=CHAINS[chain % len(CHAINS)], lw=1)
+    if theory is not None:
+        low, high = theory.interval(0.999)
+        y = np.linspace(low, high, 400)
+        ax.plot(theory.pdf(y), y, color=EXACT.color, lw=1.4)
+    ax.set_axis_off()

@@ -1,0 +1,5 @@
+"""What draws say of rows: predictions, their intervals, and log-likelihoods."""
+
+from isotherm.prediction.likelihood import log_likelihood as log_likelihood
+from isotherm.prediction.likelihood import with_log_likelihood as with_log_likelihood
+from isotherm.prediction.predict import predict as predict

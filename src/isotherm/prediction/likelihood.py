@@ -1,0 +1,127 @@
+"""How likely rows are under the posterior: in all, and at each draw for ArviZ."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, PyTree
+
+from isotherm.data.rows import checked_rows
+from isotherm.draws import Draws
+from isotherm.errors import check_count, must
+from isotherm.posterior import Posterior
+from isotherm.prediction.blocks import blocks, chosen, in_a_row
+from isotherm.printed import Printed
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LogLikelihood(Printed):
+    """The log predictive density of each row: log of the mean over the draws of p(row | params).
+
+    `mean` is per row, with the standard error that rows of the same kind would have; `total` is of all rows.
+    """
+
+    rows: Float[np.ndarray, " row"]
+    num_draws: int
+
+    @property
+    def mean(self) -> float:
+        """Per row."""
+        return float(self.rows.mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean, by the spread between rows; NaN for one row."""
+        return float(self.rows.std(ddof=1) / len(self.rows) ** 0.5) if len(self.rows) > 1 else float("nan")
+
+    @property
+    def total(self) -> float:
+        """Of all rows."""
+        return float(self.rows.sum())
+
+    def __rich_console__(self, console, options):  # noqa: ANN001
+        yield f"log predictive density per row: {self.mean:.5g} ± {self.standard_error:.2g}"
+        yield f"{len(self.rows):,} rows, {self.num_draws:,} draws"
+
+
+def log_likelihood(
+    draws: Draws,
+    posterior: Posterior,
+    data: PyTree,
+    *,
+    draws_used: int | None = None,
+    rows_at_once: int | None = None,
+) -> LogLikelihood:
+    """The log predictive density of rows, which the chains should not have seen.
+
+    Arguments as for `iso.predict`; `posterior` is that of the run, or another with the same parameters.
+    """
+    data, _ = _checked(posterior, data, rows_at_once)
+    params = in_a_row(chosen(draws, draws_used))
+    parts = []
+    for rows, values in blocks(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
+        _refuse_nan(values, rows)
+        values = values.astype(np.float64)
+        top = values.max(axis=0)
+        level = np.where(np.isfinite(top), top, 0.0)  # of a row that no draw allows
+        with np.errstate(divide="ignore"):
+            parts.append(level + np.log(np.exp(values - level).mean(axis=0)))
+    return LogLikelihood(np.concatenate(parts), len(values))
+
+
+def with_log_likelihood(
+    draws: Draws,
+    posterior: Posterior,
+    data: PyTree,
+    *,
+    draws_used: int | None = None,
+    coords: dict[str, Any] | None = None,
+    dims: dict[str, list[str]] | None = None,
+    largest: float = 2.0,
+) -> "DataTree":
+    """`draws.to_arviz()` with the group `log_likelihood`, (chain, draw, row), as `arviz_stats.loo` wants it.
+
+    The rows are those that the chains have seen. Chains that failed are left out, and of the others at most
+    `draws_used` draws are kept, evenly spaced. An array of more than `largest` gigabytes is refused.
+    """
+    import arviz_base
+
+    data, num_rows = _checked(posterior, data, None)
+    draws = chosen(draws, draws_used)
+    shape = (draws.num_chains, draws.num_draws, num_rows)
+    if (size := 4 * np.prod(shape, dtype=float) / 1e9) > largest:
+        share = largest / size
+        raise ValueError(
+            f"`log_likelihood` of {shape[0]} chains x {shape[1]:,} draws x {num_rows:,} rows would take {size:.3g} "
+            f"GB, more than {largest:g}. Take fewer rows, thinner draws such as "
+            f"`draws_used={int(share * shape[0] * shape[1]):,}`, or raise `largest`; for the held-out density of all "
+            "rows, `iso.log_likelihood` holds a block at a time."
+        )
+    out = np.empty((shape[0] * shape[1], num_rows), np.float32)
+    for rows, values in blocks(posterior.row_log_likelihoods, in_a_row(draws), data):
+        _refuse_nan(values, rows)
+        out[:, rows] = values
+    tree = draws.to_arviz(coords=coords, dims=dims)
+    group = arviz_base.from_dict({"log_likelihood": {"rows": out.reshape(shape)}}, dims={"rows": ["row"]})
+    tree["log_likelihood"] = group["log_likelihood"]
+    return tree
+
+
+def _checked(posterior: Posterior, data: PyTree, rows_at_once: int | None) -> tuple[PyTree, int]:
+    if not isinstance(posterior, Posterior):
+        raise must("posterior", "an `iso.Posterior`", posterior, error=TypeError)
+    if rows_at_once is not None:
+        check_count("rows_at_once", rows_at_once, minimum=1)
+    return checked_rows(data)
+
+
+def _refuse_nan(values: Float[np.ndarray, "draw row"], rows: slice) -> None:
+    bad = np.isnan(values).any(axis=0)
+    if bad.any():
+        raise ValueError(
+            f"`data` must have a log-likelihood at every draw; that of row {rows.start + int(np.argmax(bad))} is "
+            "NaN. Is its label one that the model knows?"
+        )

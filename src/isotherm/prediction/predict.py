@@ -1,0 +1,59 @@
+"""`predict`: a function of the parameters at every row, averaged over the draws."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm.data.rows import checked_rows
+from isotherm.draws import Draws
+from isotherm.errors import check_count, must
+from isotherm.prediction.blocks import blocks, chosen, in_a_row
+from isotherm.prediction.record import Prediction, checked_levels, joined, over_draws
+from isotherm.sampling.checks import as_key
+
+
+def predict(
+    draws: Draws,
+    f: Callable[..., Array],
+    x: PyTree,
+    *,
+    quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+    observed: Array | np.ndarray | None = None,
+    draws_used: int | None = None,
+    seed: int | Key[Array, ""] | None = None,
+    rows_at_once: int | None = None,
+) -> Prediction:
+    """Mean, standard deviation and quantiles of `f` over the draws, for each row of `x`.
+
+    Rows are taken a block at a time, so that draws times all rows are never held at once; the quantiles are exact all
+    the same. Chains that failed are left out.
+
+    **Arguments:**
+
+    - `f`: `(params, x) -> array (row, ...)`, such as the probability of each class. With a `seed`,
+      `(params, x, key) -> array (row, ...)`, which may draw an outcome: intervals are then those of outcomes, noise
+      included, and not of what is expected.
+    - `x`: pytree of arrays with one leading axis, the rows.
+    - `observed`: outcomes, in the shape of the prediction. Adds `pit` and `crps`, for `iso.scores.regression`.
+    - `draws_used`: at most how many draws, evenly spaced; all where `None`.
+    - `rows_at_once`: rows of a block; as many as make 16 million values where `None`. Take fewer where `f` itself
+      needs much memory.
+    """
+    levels = checked_levels(quantiles)
+    if not callable(f):
+        raise must("f", "a function of parameters and rows", f, error=TypeError)
+    if rows_at_once is not None:
+        check_count("rows_at_once", rows_at_once, minimum=1)
+    key = None if seed is None else as_key(seed)
+    x, num_rows = checked_rows(x, argument="x")
+    y = None if observed is None else np.asarray(observed)
+    if y is not None and (y.ndim == 0 or len(y) != num_rows):
+        raise must("observed", f"an array of {num_rows} rows, as many as `x`", y)
+    params = in_a_row(chosen(draws, draws_used))
+    parts = []
+    for rows, values in blocks(f, params, x, rows_at_once=rows_at_once, key=key):
+        if y is not None and y.shape[1:] != values.shape[2:]:
+            raise must("observed", f"of the shape of a prediction, {(num_rows, *values.shape[2:])}", y)
+        parts.append(over_draws(values, levels, None if y is None else y[rows]))
+    return joined(parts)

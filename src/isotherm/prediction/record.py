@@ -1,0 +1,133 @@
+"""What draws predict of each row, without the draws."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from isotherm.errors import must
+from isotherm.printed import Printed
+
+_SHOWN = 10
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Prediction(Printed):
+    """Mean, standard deviation and quantiles over the draws, for each row; prints as a table.
+
+    - `mean`, `sd`: (row, ...).
+    - `levels`, `quantiles`: which, and (level, row, ...).
+    - `num_draws`: over how many draws.
+    - `pit`, `crps`: share of draws below what was observed, and continuous ranked probability score, (row, ...);
+      `None` where nothing observed was given.
+    """
+
+    mean: Float[np.ndarray, "row ..."]
+    sd: Float[np.ndarray, "row ..."]
+    levels: tuple[float, ...]
+    quantiles: Float[np.ndarray, "level row ..."]
+    num_draws: int
+    pit: Float[np.ndarray, "row ..."] | None = None
+    crps: Float[np.ndarray, "row ..."] | None = None
+
+    def quantile(self, level: float) -> Float[np.ndarray, "row ..."]:
+        """One of the quantiles that were asked for."""
+        near = np.flatnonzero(np.isclose(self.levels, level, rtol=0, atol=1e-6))
+        if len(near) == 0:
+            repair = f"Predict with `quantiles=({level:.6g}, ...)`."
+            raise must("level", f"one of {self.levels}", round(level, 6), repair)
+        return self.quantiles[near[0]]
+
+    def interval(
+        self, probability: float
+    ) -> tuple[Float[np.ndarray, "row ..."], Float[np.ndarray, "row ..."]]:
+        """The central interval of this probability, where both of its quantiles were asked for."""
+        return self.quantile((1 - probability) / 2), self.quantile((1 + probability) / 2)
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __rich_console__(self, console, options):  # noqa: ANN001
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold")
+        for title in ("row", "mean", "sd", *(f"{100 * level:g} %" for level in self.levels)):
+            table.add_column(title, justify="right")
+        columns = [np.asarray(x) for x in (self.mean, self.sd, *self.quantiles)]
+        for index in itertools.islice(np.ndindex(self.mean.shape), _SHOWN):
+            table.add_row(", ".join(map(str, index)), *(f"{x[index]:.4g}" for x in columns))
+        yield f"{len(self):,} rows{_each(self.mean.shape[1:])}, {self.num_draws:,} draws"
+        yield table
+        if self.mean.size > _SHOWN:
+            yield "..."
+
+
+def _each(shape: tuple[int, ...]) -> str:
+    return f" of {' x '.join(map(str, shape))}" if shape else ""
+
+
+def over_draws(
+    values: Float[np.ndarray, "draw row ..."],
+    levels: tuple[float, ...],
+    observed: np.ndarray | None = None,
+) -> Prediction:
+    """The prediction of rows whose values at every draw are known; quantiles are interpolated between two draws."""
+    m, ordered = len(values), np.sort(values, axis=0)
+    mean = values.mean(axis=0, dtype=np.float64)
+    sd = values.std(axis=0, dtype=np.float64, ddof=1) if m > 1 else np.full_like(mean, np.nan)
+    position = (m - 1) * np.asarray(levels, np.float64)
+    low = np.floor(position).astype(int)
+    share = (position - low).reshape(-1, *[1] * mean.ndim)
+    quantiles = (1 - share) * ordered[low] + share * ordered[np.minimum(low + 1, m - 1)]
+    quantiles = np.where(np.isnan(mean), np.nan, quantiles)  # NaN is sorted to the end
+    kept = lambda x: x.astype(values.dtype)
+    judged = {}
+    if observed is not None:
+        observed = observed.astype(values.dtype)  # so that ties are seen
+        judged = {"pit": kept(share_below(ordered, observed)), "crps": kept(ranked_score(ordered, observed))}
+    return Prediction(kept(mean), kept(sd), levels, kept(quantiles), m, **judged)
+
+
+def share_below(
+    values: Float[np.ndarray, "draw row ..."], observed: Float[np.ndarray, "row ..."]
+) -> Float[np.ndarray, "row ..."]:
+    """(k + 1/2) / (m + 1) where k of m draws are below what was observed; a tie counts half. NaN where a draw is."""
+    below, ties = (values < observed).sum(axis=0), (values == observed).sum(axis=0)
+    share = (below + 0.5 * ties + 0.5) / (len(values) + 1)
+    return np.where(np.isnan(values).any(axis=0), np.nan, share)
+
+
+def ranked_score(
+    ordered: Float[np.ndarray, "draw row ..."], observed: Float[np.ndarray, "row ..."]
+) -> Float[np.ndarray, "row ..."]:
+    """The mean of |x - y| less half the mean of |x - x'| over pairs of different draws, which are in order."""
+    m = len(ordered)
+    away = ordered - observed.astype(np.float64)
+    weights = (2.0 * np.arange(m) - (m - 1)) / max(1, m * (m - 1))
+    return np.abs(away).mean(axis=0) - np.tensordot(weights, away, axes=1)
+
+
+def joined(parts: Sequence[Prediction]) -> Prediction:
+    """The rows of several predictions one after the other."""
+    ends = lambda name, axis=0: np.concatenate([getattr(part, name) for part in parts], axis=axis)
+    first = parts[0]
+    judged = first.pit is not None
+    return Prediction(
+        ends("mean"),
+        ends("sd"),
+        first.levels,
+        ends("quantiles", 1),
+        first.num_draws,
+        ends("pit") if judged else None,
+        ends("crps") if judged else None,
+    )
+
+
+def checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
+    """Quantiles that can be asked for."""
+    values = tuple(float(level) for level in levels)
+    if not all(0 <= level <= 1 for level in values):
+        raise must("quantiles", "between 0 and 1", tuple(levels))
+    return values

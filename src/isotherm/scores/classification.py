@@ -1,0 +1,108 @@
+"""Probabilities of classes against the classes that came true."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from isotherm.printed import Printed
+from isotherm.scores.calibration import Calibration, calibration
+from isotherm.scores.labels import checked
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ClassificationScores(Printed):
+    """What `classification` found; prints as a table. Each error is the standard error of a mean over rows."""
+
+    num_rows: int
+    accuracy: float
+    accuracy_error: float
+    negative_log_likelihood: float
+    negative_log_likelihood_error: float
+    brier: float
+    brier_error: float
+    curve: Calibration
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error of `curve`."""
+        return self.curve.calibration_error
+
+    def __rich_console__(self, console, options):  # noqa: ANN001
+        from rich.table import Table
+
+        table = Table(box=None, show_header=False)
+        table.add_row(
+            "accuracy", f"{100 * self.accuracy:.2f} %", f"± {100 * self.accuracy_error:.2f}", style="bold"
+        )
+        for name in ("negative_log_likelihood", "brier"):
+            value, error = getattr(self, name), getattr(self, f"{name}_error")
+            table.add_row(name.replace("_", " "), f"{value:.4f}", f"± {error:.4f}")
+        chance = f"{self.curve.by_chance:.4f} by chance alone"
+        table.add_row("calibration error", f"{self.calibration_error:.4f}", chance)
+        yield f"{self.num_rows:,} rows"
+        yield table
+
+
+def classification(
+    probabilities: Array | np.ndarray, y: Array | np.ndarray, *, bins: int = 10, equal_mass: bool = False
+) -> ClassificationScores:
+    """Accuracy, negative log-likelihood, Brier score and calibration of probabilities such as `prediction.mean`.
+
+    Arguments as for `calibration`.
+    """
+    curve = calibration(probabilities, y, bins=bins, equal_mass=equal_mass)
+    right, surprise, squares = (
+        _right(probabilities, y),
+        _surprise(probabilities, y),
+        _squares(probabilities, y),
+    )
+    return ClassificationScores(
+        len(right),
+        *(float(right.mean()), _error(right)),
+        *(float(surprise.mean()), _error(surprise)),
+        *(float(squares.mean()), _error(squares)),
+        curve,
+    )
+
+
+def accuracy(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> float:
+    """Share of rows whose most probable class came true."""
+    return float(_right(probabilities, y).mean())
+
+
+def negative_log_likelihood(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> float:
+    """Mean of -log p of the class that came true."""
+    return float(_surprise(probabilities, y).mean())
+
+
+def brier(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> float:
+    """Mean squared error of the probabilities.
+
+    Of two classes, (row,), that of the second class alone; of (row, class) the sum over classes, which is twice as
+    much where there are two.
+    """
+    return float(_squares(probabilities, y).mean())
+
+
+def _right(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> Float[np.ndarray, " row"]:
+    p, labels = checked(probabilities, y)
+    return (p.argmax(axis=1) == labels).astype(np.float64)
+
+
+def _surprise(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> Float[np.ndarray, " row"]:
+    p, labels = checked(probabilities, y)
+    with np.errstate(divide="ignore"):
+        return -np.log(p[np.arange(len(p)), labels])
+
+
+def _squares(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> Float[np.ndarray, " row"]:
+    p, labels = checked(probabilities, y)
+    squares = (p - np.eye(p.shape[1])[labels]) ** 2
+    return squares[:, 1] if np.ndim(probabilities) == 1 else squares.sum(axis=1)
+
+
+def _error(values: Float[np.ndarray, " row"]) -> float:
+    if len(values) < 2 or not np.all(np.isfinite(values)):
+        return float("nan")
+    return float(values.std(ddof=1) / len(values) ** 0.5)

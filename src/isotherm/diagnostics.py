@@ -47,7 +47,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Summary(Printed):
-    """A table of parameters, the temperatures and a sentence of judgement."""
+    """A table of parameters and what is derived from them, the temperatures and a sentence of judgement."""
 
     rows: tuple[Row, ...]
     kinetic_temperature: float | None
@@ -55,14 +55,16 @@ class Summary(Printed):
     target_temperature: float
     verdict: str
     problems: tuple[str, ...] = ()
+    derived: tuple[Row, ...] = ()
 
     width = 100
 
     def __getitem__(self, name: str) -> Row:
-        for row in self.rows:
+        rows = (*self.rows, *self.derived)
+        for row in rows:
             if row.name == name:
                 return row
-        raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in self.rows[:10])}")
+        raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in rows[:10])}")
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table
@@ -71,21 +73,22 @@ class Summary(Printed):
         table.add_column("parameter")
         for title in ("mean", "sd", "mcse", "ess bulk", "ess tail", "R-hat", "T"):
             table.add_column(title, justify="right")
-        shown = self.rows if len(self.rows) <= 20 else (*self.rows[:10], *self.rows[-10:])
+        rows = (*self.rows, *self.derived)
+        shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:
             table.add_row(
                 row.name,
                 *(f"{x:.4g}" for x in (row.mean, row.sd, row.mcse)),
                 *(f"{x:,.0f}" for x in (row.ess_bulk, row.ess_tail)),
                 f"{row.r_hat:.3f}",
-                f"{row.temperature:.3f}",
+                "" if math.isnan(row.temperature) else f"{row.temperature:.3f}",
             )
         if not self.rows:
             yield self.verdict
             return
         yield table
-        if len(shown) < len(self.rows):
-            yield f"... and {len(self.rows) - len(shown)} more parameters"
+        if len(shown) < len(rows):
+            yield f"... and {len(rows) - len(shown)} more parameters"
         kinetic = "" if self.kinetic_temperature is None else f"kinetic {self.kinetic_temperature:.3f}, "
         yield (
             f"temperature: {kinetic}configurational {self.configurational_temperature:.3f} "
@@ -103,12 +106,9 @@ def summarise(draws: "Draws") -> Summary:
     rows = []
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
-        flat = leaf[chains].reshape(len(chains), leaf.shape[1], -1).astype(np.float64)
-        heat = temperature[chains].reshape(len(chains), -1)
-        if heat.shape[1] != flat.shape[2]:  # of a simplex, whose coordinates are one fewer
-            heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(chains), flat.shape[2]))
-        labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
-        rows += [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
+        rows += _rows(name, leaf[chains], temperature[chains].reshape(len(chains), -1))
+    unknown = np.full((len(chains), 1), np.nan)
+    derived = [row for name, x in draws.derived.items() for row in _rows(name, x[chains], unknown)]
     target = draws.settings["sampler"].get("temperature")
     target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
     kinetic = draws.stats.get("kinetic_temperature")
@@ -119,8 +119,10 @@ def summarise(draws: "Draws") -> Summary:
         configurational_temperature=float(np.mean(overall)),
         target_temperature=target,
         verdict="",
+        derived=tuple(derived),
     )
-    problems = [*_about_the_run(draws), *_about_mixing(rows, len(chains)), *_about_heat(draws, summary)]
+    moving = [*rows, *(row for row in derived if row.sd > 0)]  # what is derived may be a constant
+    problems = [*_about_the_run(draws), *_about_mixing(moving, len(chains)), *_about_heat(draws, summary)]
     verdict = "No fault found: chains agree and the temperatures are right within 5 %."
     if draws.settings.get("s") is None:
         verdict += " Whether the step bears the gradient noise was not measured."
@@ -176,6 +178,15 @@ def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
             f"`{worst.name}` has a temperature of {worst.temperature / target:.2f} of target and its variance is off "
             "by about that factor, as when noise differs between directions and is not controlled"
         )
+
+
+def _rows(name: str, leaf: np.ndarray, heat: Float[np.ndarray, "chain k"]) -> list[Row]:
+    """One for each element of a leaf (chain, draw, ...)."""
+    flat = leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
+    if heat.shape[1] != flat.shape[2]:  # of a simplex, whose coordinates are one fewer
+        heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), flat.shape[2]))
+    labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
+    return [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
 
 
 def _row(name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"]) -> Row:

@@ -107,8 +107,7 @@ def summarise(draws: "Draws") -> Summary:
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
         rows += _rows(name, leaf[chains], temperature[chains].reshape(len(chains), -1))
-    unknown = np.full((len(chains), 1), np.nan)
-    derived = [row for name, x in draws.derived.items() for row in _rows(name, x[chains], unknown)]
+    derived = [row for name, x in draws.derived.items() for row in _rows(name, x[chains], None)]
     target = draws.settings["sampler"].get("temperature")
     target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
     kinetic = draws.stats.get("kinetic_temperature")
@@ -121,8 +120,8 @@ def summarise(draws: "Draws") -> Summary:
         verdict="",
         derived=tuple(derived),
     )
-    moving = [*rows, *(row for row in derived if row.sd > 0)]  # what is derived may be a constant
-    problems = [*_about_the_run(draws), *_about_mixing(moving, len(chains)), *_about_heat(draws, summary)]
+    mixing = _about_mixing([*rows, *derived], len(chains))
+    problems = [*_about_the_run(draws), *mixing, *_about_heat(draws, summary)]
     verdict = "No fault found: chains agree and the temperatures are right within 5 %."
     if draws.settings.get("s") is None:
         verdict += " Whether the step bears the gradient noise was not measured."
@@ -180,19 +179,27 @@ def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
         )
 
 
-def _rows(name: str, leaf: np.ndarray, heat: Float[np.ndarray, "chain k"]) -> list[Row]:
-    """One for each element of a leaf (chain, draw, ...)."""
+def _rows(name: str, leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None) -> list[Row]:
+    """One for each element of a leaf (chain, draw, ...), with the temperatures of its coordinates, if it has any."""
     flat = leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
-    if heat.shape[1] != flat.shape[2]:  # of a simplex, whose coordinates are one fewer
+    own = heat is not None and heat.shape[1] == flat.shape[2]
+    if heat is None:
+        heat = np.full((len(leaf), 1), np.nan)
+    if not own:  # of a simplex, whose coordinates are one fewer, and of what is derived
         heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), flat.shape[2]))
     labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
-    return [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
+    return [_row(label, flat[:, :, i], heat[:, i], own=own) for i, label in enumerate(labels)]
 
 
-def _row(name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"]) -> Row:
+def _row(
+    name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"], *, own: bool
+) -> Row:
     from arviz_stats.base import array_stats
 
     stats: Any = array_stats
+    if not own and np.ptp(x) == 0:  # as the corner of a triangular matrix is; no chain is stuck
+        size = float(x.size)
+        return Row(name, float(x[0, 0]), 0.0, 0.0, size, size, 1.0, float(heat.mean()), _error(heat, size))
     axes = {"chain_axis": 0, "draw_axis": 1}
     sd, mean_size = float(x.std(ddof=1)), float(stats.ess(x, method="mean", **axes))
     bulk = float(stats.ess(x, method="bulk", **axes))

@@ -110,7 +110,9 @@ class Draws:
         import arviz_base
 
         per_draw = {k: v for k, v in self.stats.items() if v.ndim == 2}
-        groups = {"posterior": {**self.flat(), **self.derived}} | ({"sample_stats": per_draw} if per_draw else {})
+        groups = {"posterior": {**self.flat(), **self.derived}} | (
+            {"sample_stats": per_draw} if per_draw else {}
+        )
         data = arviz_base.from_dict(groups, coords=coords, dims=dims)
         attributes = {
             f"isotherm_{k}": v for k, v in self.settings.items() if isinstance(v, int | float | str)

@@ -14,12 +14,12 @@ from isotherm.posterior import Posterior
 from isotherm.samplers.base import Sampler
 
 try:
-    from numpyro.distributions import biject_to, constraints
+    import numpyro  # noqa: F401
 except ImportError as error:
     raise missing_extra("iso.interop.numpyro", "numpyro") from error
 
 from isotherm.interop import numpyro_checks as checks
-from isotherm.interop.numpyro_run import Look, Outside, RowLikelihood, as_shapes, started
+from isotherm.interop.numpyro_run import Look, Outside, RowLikelihood, as_shapes, tried
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -113,40 +113,25 @@ def posterior(
     few, more = (Look(model, arguments.shapes(data, n)) for n in (2, 3))
     checks.check_rows(few, more, plate, size)
 
-    two = checks.some_rows(data, backwards=True)
-    small, sites = arguments.filled(two), few.sites
-    latents = [name for name, site in sites.items() if site.latent]
-    checks.check_supports(model, small, latents)
-    of_rows = tuple((name, s.plates[plate]) for name, s in sites.items() if s.observed and plate in s.plates)
-    outside = lambda names: Outside(model, arguments, two, tuple(names))
-    likelihood = RowLikelihood(model, arguments, of_rows)
-    prior = outside(name for name, s in sites.items() if s.type == "sample" and name not in dict(of_rows))
-    somewhere = {name: site["value"] for name, site in started(model, small, radius=1.0).items()}
-    somewhere = {name: somewhere[name] for name in latents}
-    checks.check_independence(likelihood, prior, somewhere, data)
-
-    found = started(model, small, radius=0.0)
-    supports = {name: found[name]["fn"].support for name in latents}
-    transforms = {name: None if _is_real(s) else biject_to(s) for name, s in supports.items()}
-    deterministic = outside(name for name, s in sites.items() if s.type == "deterministic")
-    following = checks.follows_rows(deterministic, somewhere, data)
-    return Model(
-        Posterior(
-            likelihood,
-            prior,
-            batched=True,
-            transforms=transforms if any(t is not None for t in transforms.values()) else None,
-        ),
-        data,
-        {name: found[name]["value"] for name in latents},
-        outside(name for name in deterministic.sites if name not in following),
+    sites, ends = few.sites, checks.some_rows(data, backwards=True)
+    latents = tuple(name for name, site in sites.items() if site.latent)
+    of_rows = {name: s.plates[plate] for name, s in sites.items() if s.observed and plate in s.plates}
+    others = tuple(name for name, s in sites.items() if s.type == "sample" and name not in of_rows)
+    likelihood = RowLikelihood(model, arguments, tuple(of_rows.items()))
+    prior = Outside(model, arguments, ends, others)
+    deterministic = tuple(name for name, s in sites.items() if s.type == "deterministic")
+    trial = tried(
+        likelihood, prior, Outside(model, arguments, ends, deterministic), latents, checks.some_rows(data)
     )
-
-
-def _is_real(support: Any) -> bool:
-    if isinstance(support, constraints.independent):
-        return _is_real(support.base_constraint)
-    return isinstance(support, type(constraints.real))
+    checks.check_trial(trial)
+    transforms = {name: None if sites[name].real else t for name, t in trial.transforms[0].items()}
+    constrained = any(t is not None for t in transforms.values())
+    return Model(
+        Posterior(likelihood, prior, batched=True, transforms=transforms if constrained else None),
+        data,
+        trial.init,
+        Outside(model, arguments, ends, checks.steady(trial)),
+    )
 
 
 @eqx.filter_jit

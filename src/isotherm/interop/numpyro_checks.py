@@ -3,17 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import biject_to
+from jaxtyping import PyTree
 
 from isotherm.errors import must
-from isotherm.interop.numpyro_run import Arguments, Look, Outside, RowLikelihood, is_array, row_leaves, started
+from isotherm.interop.numpyro_run import Arguments, Look, Trial, is_array, row_leaves
 
 _ROWS_TRIED = 6
-_TOLERANCE = 1e-3  # relatively: rounding in 32 bits is far below
+_TOLERANCE, _ROUNDING = 1e-3, 1e-5  # relative and absolute: far above rounding in 32 bits
 
 
 def check_call(model: Any, args: Any) -> None:
@@ -72,7 +71,7 @@ def data_plate_of(look: Look, named: str | None) -> tuple[str, int]:
         raise must("data_plate", f"a plate with observed sites: {_listed(plates)}", named)
     name = plates[0] if named is None else named
     for label, site in observed.items():
-        if not site.fits:
+        if name in site.plates and not site.fits:
             raise _bad(
                 "given observed values in the shape of their distribution",
                 f"shape {site.shape} at {label!r}",
@@ -99,7 +98,10 @@ def split(
         own = is_array(leaf) and (leaf.shape[0] == size if rows is None else label in rows)
         if own and leaf.shape[0] != size:
             raise must(
-                f"args.{name}", f"an array with the {size} rows of plate `{plate}`", leaf, "Leave it out of `rows`."
+                f"args.{name}",
+                f"an array with the {size} rows of plate `{plate}`",
+                leaf,
+                "Leave it out of `rows`.",
             )
         names.append(name if own else None)
         constants.append(None if own else jnp.asarray(leaf) if is_array(leaf) else leaf)
@@ -133,7 +135,7 @@ def check_rows(few: Look, more: Look, plate: str, size: int) -> None:
                 "A minibatch says nothing of those of other rows. Integrate them out, or let rows share one by "
                 "group, in a plate of few groups.",
             )
-        if site.observed and not site.fits:
+        if plate in site.plates and not site.fits:
             raise _bad(
                 "given its observations as arguments",
                 f"shape {site.shape} at {name!r} in a run on 2 rows",
@@ -141,37 +143,25 @@ def check_rows(few: Look, more: Look, plate: str, size: int) -> None:
             )
 
 
-def check_supports(model: Callable[..., Any], args: tuple[Any, ...], latents: Sequence[str]) -> None:
-    """No support moves with other sites: free parameters are moved apart from each other."""
-    transforms = [
-        {name: biject_to(found[name]["fn"].support) for name in latents}
-        for found in (started(model, args, radius=1.0, seed=seed) for seed in (1, 2))
-    ]
-    for name in latents:
-        if not bool(eqx.tree_equal(*(jax.tree.map(jnp.asarray, x[name]) for x in transforms))):
+def check_trial(trial: Trial) -> None:
+    """Supports stay where they are, rows are independent of one another, and the prior of all of them."""
+    for name, transform in trial.transforms[0].items():
+        if not _same(transform, trial.transforms[1][name]):
             raise _bad(
                 "one whose supports are known beforehand",
                 f"a support of {name!r} that depends on other sites",
                 "Scale a site of fixed support, such as u * high with u uniform on (0, 1).",
             )
-
-
-def check_independence(
-    likelihood: RowLikelihood, prior: Outside, params: dict[str, Any], data: dict[str, Any]
-) -> None:
-    """At `params` a row has the same density whatever rows are beside it, and the prior does not change with them."""
-    rows, others = some_rows(data), some_rows(data, backwards=True)
-    a, b = (np.asarray(likelihood(params, x)) for x in (rows, others))
-    if not _close(a[[-1, 0]], b):
+    beside, alone = trial.beside
+    if not _same(beside[jnp.asarray([-1, 0])], alone):
         raise _bad(
             "one in which rows are independent",
             "a row whose log-likelihood changes with the rows beside it",
-            "Centre, scale and lag columns beforehand; name the arguments that hold rows in `rows` where a constant "
-            "has as many.",
+            "Centre, scale and lag columns beforehand. Where a constant has as many rows, name in `rows` the "
+            "arguments that hold them.",
         )
-    moved = eqx.tree_at(lambda p: p.rows, prior, rows)
-    for (name, x), y in zip(prior.log_probs(params).items(), moved.log_probs(params).values(), strict=True):
-        if not _close(np.asarray(x), np.asarray(y)):
+    for name, x in trial.log_probs[0].items():
+        if not _same(x, trial.log_probs[1][name]):
             raise _bad(
                 "one in which only sites in the data plate depend on rows",
                 f"the site {name!r} outside of it",
@@ -179,11 +169,9 @@ def check_independence(
             )
 
 
-def follows_rows(sites: Outside, params: dict[str, Any], data: dict[str, Any]) -> set[str]:
-    """The sites whose values change with the rows."""
-    moved = eqx.tree_at(lambda p: p.rows, sites, some_rows(data))
-    pairs = zip(sites.values(params).items(), moved.values(params).values(), strict=True)
-    return {name for (name, x), y in pairs if x.shape != y.shape or not _close(np.asarray(x), np.asarray(y))}
+def steady(trial: Trial) -> tuple[str, ...]:
+    """The deterministic sites that do not follow the rows."""
+    return tuple(name for name, x in trial.values[0].items() if _same(x, trial.values[1][name]))
 
 
 def some_rows(data: dict[str, Any], *, backwards: bool = False) -> dict[str, Any]:
@@ -194,8 +182,11 @@ def some_rows(data: dict[str, Any], *, backwards: bool = False) -> dict[str, Any
     return {name: jnp.asarray(x[index]) for name, x in data.items()}
 
 
-def _close(x: np.ndarray, y: np.ndarray) -> bool:
-    return bool(np.allclose(x, y, rtol=_TOLERANCE, atol=1e-5, equal_nan=True))
+def _same(a: PyTree, b: PyTree) -> bool:
+    """Whether all leaves have one shape, and values that differ by no more than rounding."""
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True)]
+    near = lambda x, y: np.allclose(x, y, rtol=_TOLERANCE, atol=_ROUNDING, equal_nan=True)
+    return all(x.shape == y.shape and near(x, y) for x, y in pairs)
 
 
 def _raise_if_failed(look: Look, where: str = "on the shapes of `args`") -> None:

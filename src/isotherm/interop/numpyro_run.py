@@ -11,10 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 from numpyro import handlers
+from numpyro.distributions import biject_to, constraints
 from numpyro.infer import init_to_uniform
 from numpyro.primitives import Messenger
 
 from isotherm import tree
+from isotherm.compilation import jit_in_a_hurry
 
 
 class Arguments(eqx.Module):
@@ -56,14 +58,14 @@ def labels(model: Callable[..., Any], count: int) -> list[str]:
     return [named[i] if i < len(named) else f"args.{i}" for i in range(count)]
 
 
-def started(model: Callable[..., Any], args: tuple[Any, ...], *, radius: float, seed: int = 0) -> dict:
+def started(model: Callable[..., Any], args: tuple[Any, ...], *, radius: float) -> dict:
     """The sites of a run whose latent sites are uniform in ±radius where they are free of constraints."""
     start = init_to_uniform(radius=radius)
-    run = handlers.substitute(handlers.seed(model, jax.random.key(seed)), substitute_fn=start)
+    run = handlers.substitute(handlers.seed(model, jax.random.key(0)), substitute_fn=start)
     return handlers.trace(run).get_trace(*args)
 
 
-def sites_at(model: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Array]) -> dict:
+def sites_at(model: Callable[..., Any], args: tuple[Any, ...], params: PyTree) -> dict:
     """The sites of a run with these values of the latent ones."""
     return handlers.trace(handlers.substitute(model, data=params)).get_trace(*args)
 
@@ -75,6 +77,7 @@ class Site:
     type: str
     observed: bool
     discrete: bool
+    real: bool
     plates: dict[str, int]
     shape: tuple[int, ...]
     fits: bool  # whether an observed value has the shape of its distribution
@@ -118,14 +121,22 @@ class Look(Messenger):
 def _site(site: dict[str, Any]) -> Site:
     observed, shape = bool(site.get("is_observed")), jnp.shape(site["value"])
     wanted = tuple(site["fn"].shape()) if site["type"] == "sample" else shape
+    support = site["fn"].support if site["type"] == "sample" and not observed else None
     return Site(
         type=site["type"],
         observed=observed,
-        discrete=site["type"] == "sample" and not observed and site["fn"].support.is_discrete,
+        discrete=support is not None and support.is_discrete,
+        real=_is_real(support),
         plates={frame.name: frame.dim for frame in site.get("cond_indep_stack", ())},
         shape=shape,
         fits=not observed or _broadcasts(shape, wanted),
     )
+
+
+def _is_real(support: Any) -> bool:
+    if isinstance(support, constraints.independent):
+        return _is_real(support.base_constraint)
+    return isinstance(support, type(constraints.real))
 
 
 def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
@@ -137,7 +148,7 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def log_prob(site: dict[str, Any]) -> Array:
     """Of a site with its mask and scale, for each element of its batch."""
-    value = jnp.broadcast_to(site["fn"].log_prob(site["value"]), site["fn"].batch_shape)
+    value = site["fn"].log_prob(site["value"])
     return value if site["scale"] is None else site["scale"] * value
 
 
@@ -148,10 +159,11 @@ class RowLikelihood(eqx.Module):
     arguments: Arguments
     sites: tuple[tuple[str, int], ...] = eqx.field(static=True)  # with the axis of the plate, from the right
 
-    def __call__(self, params: dict[str, Array], rows: dict[str, Array]) -> Float[Array, " n"]:
+    def __call__(self, params: PyTree, rows: PyTree) -> Float[Array, " n"]:
         """One value per row."""
         found = sites_at(self.model, self.arguments.filled(rows), params)
-        return sum(_along(log_prob(found[name]), axis) for name, axis in self.sites)
+        terms = [_along(log_prob(found[name]), axis) for name, axis in self.sites]
+        return sum(terms[1:], start=terms[0])
 
 
 def _along(x: Array, axis: int) -> Float[Array, " n"]:
@@ -166,19 +178,56 @@ class Outside(eqx.Module):
     rows: dict[str, Array]
     sites: tuple[str, ...] = eqx.field(static=True)
 
-    def values(self, params: dict[str, Array]) -> dict[str, Array]:
+    def values(self, params: PyTree) -> dict[str, Array]:
         """The values of the sites."""
         found = sites_at(self.model, self.arguments.filled(self.rows), params)
         return {name: jnp.asarray(found[name]["value"]) for name in self.sites}
 
-    def log_probs(self, params: dict[str, Array]) -> dict[str, Float[Array, ""]]:
+    def log_probs(self, params: PyTree) -> dict[str, Float[Array, ""]]:
         """The log-probabilities of the sites."""
         found = sites_at(self.model, self.arguments.filled(self.rows), params)
         return {name: jnp.sum(log_prob(found[name])) for name in self.sites}
 
-    def __call__(self, params: dict[str, Array]) -> Float[Array, ""]:
+    def __call__(self, params: PyTree) -> Float[Array, ""]:
         """The log-prior."""
         return sum(self.log_probs(params).values(), start=jnp.zeros(()))
+
+
+class Trial(eqx.Module):
+    """What a model gives at two places: `init`, and `params` away from it.
+
+    `beside` has the log-likelihoods of a few rows, and of the last and the first of them alone; `log_probs` and
+    `values` those of sites that should not follow the rows, with two rows and with a few.
+    """
+
+    init: dict[str, Array]
+    transforms: tuple[dict[str, Any], dict[str, Any]]
+    beside: tuple[Array, Array]
+    log_probs: tuple[dict[str, Array], dict[str, Array]]
+    values: tuple[dict[str, Array], dict[str, Array]]
+
+
+@jit_in_a_hurry
+def tried(
+    likelihood: RowLikelihood,
+    prior: Outside,
+    deterministic: Outside,
+    latents: tuple[str, ...],
+    rows: dict[str, Array],
+) -> Trial:
+    """One program for all of it."""
+    ends, model, arguments = prior.rows, likelihood.model, likelihood.arguments
+    middle, there = (started(model, arguments.filled(ends), radius=radius) for radius in (0.0, 1.0))
+    params = {name: there[name]["value"] for name in latents}
+    bijections = lambda found: {name: biject_to(found[name]["fn"].support) for name in latents}
+    moved = lambda sites: eqx.tree_at(lambda s: s.rows, sites, rows)
+    return Trial(
+        {name: middle[name]["value"] for name in latents},
+        (bijections(middle), bijections(there)),
+        (likelihood(params, rows), likelihood(params, ends)),
+        (prior.log_probs(params), moved(prior).log_probs(params)),
+        (deterministic.values(params), moved(deterministic).values(params)),
+    )
 
 
 def row_leaves(model: Callable[..., Any], args: tuple[Any, ...]) -> list[tuple[str, str, Any]]:

@@ -361,8 +361,8 @@ def test_means_are_those_of_nuts(name):
     args = examples.arguments(name, REFERENCE["rows"])
     draws = iso.interop.numpyro.posterior(examples.MODELS[name], args).sample(
         sampler=iso.CCAdL(0.02, 5.0, iso.Dense(), scheme="symmetric"),
-        batch_size=100,
-        num_draws=1000,
+        batch_size=200,
+        num_draws=500,
         thinning=20,
         burn_in=2000,
         progress=False,
@@ -370,3 +370,7 @@ def test_means_are_those_of_nuts(name):
     assert draws.complete.all()
     scores = examples.z_scores(draws, REFERENCE["means"][name])
     assert max(scores.values()) < LIMIT, scores
+    if name == "linear":  # with a deterministic site, which is no parameter to the diagnosis
+        found = iso.diagnose(draws, effort=0.1, progress=False)
+        assert [block.name for block in found.blocks] == sorted(draws.posterior)
+        assert len(found.halving.means.value) == len(found.summary.rows)

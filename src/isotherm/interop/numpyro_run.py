@@ -33,8 +33,7 @@ class Arguments(eqx.Module):
 
     def shapes(self, data: dict[str, Any], num_rows: int) -> tuple[Any, ...]:
         """The arguments as shapes, with this many rows."""
-        rows = {k: jax.ShapeDtypeStruct((num_rows, *x.shape[1:]), x.dtype) for k, x in data.items()}
-        return as_shapes(self.filled(rows))
+        return as_shapes(self.filled({name: _shape(x, num_rows) for name, x in data.items()}))
 
 
 def is_array(x: Any) -> bool:
@@ -44,8 +43,11 @@ def is_array(x: Any) -> bool:
 
 def as_shapes(args: PyTree) -> PyTree:
     """Arrays as their shapes and dtypes; sizes and other constants as they are."""
-    shape = lambda x: jax.ShapeDtypeStruct(x.shape, jax.dtypes.canonicalize_dtype(x.dtype))
-    return jax.tree.map(lambda x: shape(x) if is_array(x) else x, args)
+    return jax.tree.map(lambda x: _shape(x, len(x)) if is_array(x) else x, args)
+
+
+def _shape(x: Any, num_rows: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((num_rows, *x.shape[1:]), jnp.asarray(x[:0]).dtype)
 
 
 def labels(model: Callable[..., Any], count: int) -> list[str]:

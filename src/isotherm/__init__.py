@@ -74,8 +74,9 @@ _LATER = {
     "Prediction": "isotherm.prediction.record",
     "LogLikelihood": "isotherm.prediction.likelihood",
 }
-_PACKAGES = ("plots", "scores")
+_PACKAGES = ("interop", "plots", "scores")
 if TYPE_CHECKING:
+    from isotherm import interop as interop
     from isotherm import plots as plots
     from isotherm import scores as scores
     from isotherm.diagnosis import diagnose as diagnose

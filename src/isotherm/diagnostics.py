@@ -47,7 +47,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Summary(Printed):
-    """A table of parameters, the temperatures and a sentence of judgement."""
+    """A table of parameters and what is derived from them, the temperatures and a sentence of judgement."""
 
     rows: tuple[Row, ...]
     kinetic_temperature: float | None
@@ -55,14 +55,16 @@ class Summary(Printed):
     target_temperature: float
     verdict: str
     problems: tuple[str, ...] = ()
+    derived: tuple[Row, ...] = ()
 
     width = 100
 
     def __getitem__(self, name: str) -> Row:
-        for row in self.rows:
+        rows = (*self.rows, *self.derived)
+        for row in rows:
             if row.name == name:
                 return row
-        raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in self.rows[:10])}")
+        raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in rows[:10])}")
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table
@@ -71,21 +73,22 @@ class Summary(Printed):
         table.add_column("parameter")
         for title in ("mean", "sd", "mcse", "ess bulk", "ess tail", "R-hat", "T"):
             table.add_column(title, justify="right")
-        shown = self.rows if len(self.rows) <= 20 else (*self.rows[:10], *self.rows[-10:])
+        rows = (*self.rows, *self.derived)
+        shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:
             table.add_row(
                 row.name,
                 *(f"{x:.4g}" for x in (row.mean, row.sd, row.mcse)),
                 *(f"{x:,.0f}" for x in (row.ess_bulk, row.ess_tail)),
                 f"{row.r_hat:.3f}",
-                f"{row.temperature:.3f}",
+                "" if math.isnan(row.temperature) else f"{row.temperature:.3f}",
             )
         if not self.rows:
             yield self.verdict
             return
         yield table
-        if len(shown) < len(self.rows):
-            yield f"... and {len(self.rows) - len(shown)} more parameters"
+        if len(shown) < len(rows):
+            yield f"... and {len(rows) - len(shown)} more parameters"
         kinetic = "" if self.kinetic_temperature is None else f"kinetic {self.kinetic_temperature:.3f}, "
         yield (
             f"temperature: {kinetic}configurational {self.configurational_temperature:.3f} "
@@ -103,12 +106,8 @@ def summarise(draws: "Draws") -> Summary:
     rows = []
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
-        flat = leaf[chains].reshape(len(chains), leaf.shape[1], -1).astype(np.float64)
-        heat = temperature[chains].reshape(len(chains), -1)
-        if heat.shape[1] != flat.shape[2]:  # of a simplex, whose coordinates are one fewer
-            heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(chains), flat.shape[2]))
-        labels = [label_of(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
-        rows += [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
+        rows += _rows(name, leaf[chains], temperature[chains].reshape(len(chains), -1))
+    derived = [row for name, x in draws.derived.items() for row in _rows(name, x[chains], None)]
     target = draws.settings["sampler"].get("temperature")
     target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
     kinetic = draws.stats.get("kinetic_temperature")
@@ -119,8 +118,10 @@ def summarise(draws: "Draws") -> Summary:
         configurational_temperature=float(np.mean(overall)),
         target_temperature=target,
         verdict="",
+        derived=tuple(derived),
     )
-    problems = [*_about_the_run(draws), *_about_mixing(rows, len(chains)), *_about_heat(draws, summary)]
+    mixing = _about_mixing([*rows, *derived], len(chains))
+    problems = [*_about_the_run(draws), *mixing, *_about_heat(draws, summary)]
     verdict = "No fault found: chains agree and the temperatures are right within 5 %."
     if draws.settings.get("s") is None:
         verdict += " Whether the step bears the gradient noise was not measured."
@@ -178,10 +179,27 @@ def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
         )
 
 
-def _row(name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"]) -> Row:
+def _rows(name: str, leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None) -> list[Row]:
+    """One for each element of a leaf (chain, draw, ...), with the temperatures of its coordinates, if it has any."""
+    flat = leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
+    own = heat is not None and heat.shape[1] == flat.shape[2]
+    if heat is None:
+        heat = np.full((len(leaf), 1), np.nan)
+    if not own:  # of a simplex, whose coordinates are one fewer, and of what is derived
+        heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), flat.shape[2]))
+    labels = [label_of(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
+    return [_row(label, flat[:, :, i], heat[:, i], own=own) for i, label in enumerate(labels)]
+
+
+def _row(
+    name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"], *, own: bool
+) -> Row:
     from arviz_stats.base import array_stats
 
     stats: Any = array_stats
+    if not own and np.ptp(x) == 0:  # as the corner of a triangular matrix is; no chain is stuck
+        size = float(x.size)
+        return Row(name, float(x[0, 0]), 0.0, 0.0, size, size, 1.0, float(heat.mean()), _error(heat, size))
     axes = {"chain_axis": 0, "draw_axis": 1}
     sd, mean_size = float(x.std(ddof=1)), float(stats.ess(x, method="mean", **axes))
     bulk = float(stats.ess(x, method="bulk", **axes))

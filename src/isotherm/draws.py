@@ -53,6 +53,7 @@ class Draws:
     - `status`: why each chain ended, in a sentence.
     - `lengths`, `complete`: valid draws of each chain, and whether it was still running at the end.
     - `settings`: sampler, minibatches, steps, s by the sampler's own estimate of the noise, seconds, versions.
+    - `derived`: functions of the parameters by name, (chain, draw, ...), such as NumPyro's deterministic sites.
     - `job`: the run itself, for `iso.diagnose`; not saved.
     """
 
@@ -63,6 +64,7 @@ class Draws:
     lengths: np.ndarray
     complete: np.ndarray
     settings: dict[str, Any]
+    derived: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     job: "Job | None" = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,7 +110,9 @@ class Draws:
         import arviz_base
 
         per_draw = {k: v for k, v in self.stats.items() if v.ndim == 2}
-        groups = {"posterior": self.flat()} | ({"sample_stats": per_draw} if per_draw else {})
+        groups = {"posterior": {**self.flat(), **self.derived}} | (
+            {"sample_stats": per_draw} if per_draw else {}
+        )
         data = arviz_base.from_dict(groups, coords=coords, dims=dims)
         attributes = {
             f"isotherm_{k}": v for k, v in self.settings.items() if isinstance(v, int | float | str)
@@ -125,6 +129,7 @@ class Draws:
             **{name: getattr(self.moments, name) for name in _PER_PARAMETER},
             "lengths": self.lengths,
             "complete": self.complete,
+            "derived": self.derived,
         }
         for name in _OPTIONAL:
             if (value := getattr(self.moments, name)) is not None:
@@ -132,7 +137,7 @@ class Draws:
         write_archive(path, record, {"kind": "draws", "status": list(self.status), "settings": self.settings})
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}: {x.shape[2:]}" for name, x in self.flat().items())
+        shapes = ", ".join(f"{name}: {x.shape[2:]}" for name, x in {**self.flat(), **self.derived}.items())
         failed = int(np.sum(~self.complete))
         note = f", {failed} stopped early" if failed else ""
         note += ", interrupted" if self.settings.get("interrupted") else ""
@@ -160,4 +165,5 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
         lengths=record["lengths"],
         complete=record["complete"],
         settings=extra["settings"],
+        derived=record.get("derived", {}),
     )

@@ -46,6 +46,7 @@ def chosen(draws: Draws, draws_used: int | None = None) -> Draws:
         lengths=np.full(len(chains), count),
         complete=own(draws.complete),
         job=None,
+        derived={name: np.asarray(x)[index] for name, x in draws.derived.items()},
     )
 
 

@@ -33,6 +33,7 @@ GROUPS = {
     "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
     "Sampling": ("sample", "warmup", "Warmup", "sweep", "reference_posterior"),
     "Draws and how far to trust them": ("Draws", "load", "diagnose", "Diagnosis"),
+    "Predictions": ("predict", "Prediction", "log_likelihood", "LogLikelihood", "with_log_likelihood"),
     "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL", "Sampler"),
     "Noise covariance": ("Dense", "Diagonal", "DiagonalLowRank", "MatrixFree", "Covariance", "Operator"),
     "Minibatches": (
@@ -59,7 +60,12 @@ GROUPS = {
         ),
     ),
 }
-MODULES = {"isotherm.data": ("load", "sparse_rows", "sparse_dot")}
+MODULES = {
+    "isotherm.scores": ("classification", "regression"),
+    "isotherm.plots": ("traces", "marginals", "pairs", "temperatures", "convergence", "calibration"),
+    "isotherm.interop.numpyro": ("posterior", "Model"),
+    "isotherm.data": ("load", "sparse_rows", "sparse_dot"),
+}
 
 
 def entry(name: str, thing: Any) -> str:

@@ -68,6 +68,7 @@ _LATER = {
     "diagnose": "isotherm.diagnosis",
     "Diagnosis": "isotherm.diagnosis.record",
     "reference_posterior": "isotherm.reference",
+    "report": "isotherm.reporting.run",
 }
 if TYPE_CHECKING:
     from isotherm.diagnosis import diagnose as diagnose
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from isotherm.kernel import Kernel as Kernel
     from isotherm.kernel import Visit as Visit
     from isotherm.reference import reference_posterior as reference_posterior
+    from isotherm.reporting.run import report as report
     from isotherm.sampling import sample as sample
     from isotherm.sampling import sweep as sweep
     from isotherm.sampling import warmup as warmup

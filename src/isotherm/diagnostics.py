@@ -100,14 +100,14 @@ def summarise(draws: "Draws") -> Summary:
     if len(chains) == 0 or draws.num_draws < 4:
         told = "; ".join(dict.fromkeys(draws.status))
         return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {told}.", (told,))
-    rows = []
+    rows, known = [], draws.settings.get("labels", {})
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
         flat = leaf[chains].reshape(len(chains), leaf.shape[1], -1).astype(np.float64)
         heat = temperature[chains].reshape(len(chains), -1)
         if heat.shape[1] != flat.shape[2]:  # of a simplex, whose coordinates are one fewer
             heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(chains), flat.shape[2]))
-        labels = [_label(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
+        labels = [_label(name, leaf.shape[2:], i, known.get(name)) for i in range(flat.shape[2])]
         rows += [_row(label, flat[:, :, i], heat[:, i]) for i, label in enumerate(labels)]
     target = draws.settings["sampler"].get("temperature")
     target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
@@ -204,6 +204,8 @@ def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
     return max(spread, abs(float(heat.mean())) * (2 / max(effective, 1)) ** 0.5)
 
 
-def _label(name: str, shape: tuple[int, ...], i: int) -> str:
+def _label(name: str, shape: tuple[int, ...], i: int, axes: list[list[str]] | None = None) -> str:
+    if axes is not None:
+        return ": ".join(own[k] for own, k in zip(axes, np.unravel_index(i, shape), strict=True))
     index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
     return f"{name}[{index}]" if index else name

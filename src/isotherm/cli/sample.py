@@ -71,7 +71,7 @@ def sample(options: argparse.Namespace) -> int:
     spec: Spec | None = None
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            warnings.showwarning = _warn  # pyrefly: ignore
             spec = read_spec(options.spec)
             return _run(options, spec, pose(spec))
     except (ImportError, OSError) as error:

@@ -4,6 +4,7 @@ Coefficients are per unit of their column and carry its name.
 """
 
 import dataclasses
+import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -78,57 +79,95 @@ def regression(
         raise must("model", f"one of {', '.join(MODELS)}", model)
     _check(model, positive=positive, exposure=exposure, offset=offset)
     special = {"exposure": exposure, "offset": offset, "weights": weights}
-    taken = {target, *(name for name in special.values() if name is not None)}
-    features = [name for name in columns if name not in taken] if features is None else list(features)
-    for role, name in (("target", target), *special.items(), *(("features", f) for f in features)):
-        if name is not None and name not in columns:
-            raise must(role, "a column of the table", name, f"There are {', '.join(list(columns)[:30])}.")
-    for role, names in (("features", features), ("categorical", categorical)):
-        if wrong := [name for name in names if name in taken or name not in columns]:
-            raise must(role, "columns without the target, the exposure, the offset and the weights", wrong[0])
-    if not features:
-        raise must("features", "at least one column", features)
+    special = {role: name for role, name in special.items() if name is not None}
+    features = _features(columns, {"target": target} | special, features, categorical)
     made = design(columns, features, categorical=categorical, standardize=standardize)
     y, classes = _target(model, target, columns[target], positive)
-    rows: Rows = {"x": made.x, "y": y}  # pyrefly: ignore
-    extra = _numbers_above(columns, offset, None)
-    if exposure is not None:
-        extra = extra + np.log(_numbers_above(columns, exposure, 0.0))
-    origin, unit = 0.0, 1.0
-    if model in COUNTS:
-        origin = math.log(max(y.mean() / np.exp(extra).mean(), 1e-9))
-    elif model not in CLASSES and standardize:
-        origin, unit = float(y.mean()), float(y.std())
-        if not unit > 0:
-            raise must(target, "a column that varies", float(y[0]))
-        rows["y"] = (y - origin) / unit  # pyrefly: ignore
-    if offset is not None or exposure is not None:
-        rows["offset"] = extra / unit  # pyrefly: ignore
-    if weights is not None:
-        rows["weight"] = _numbers_above(columns, weights, 0.0)  # pyrefly: ignore
-    kind = np.int32 if model == "softmax" else np.float32
-    rows = {name: np.asarray(x, kind if name == "y" else np.float32) for name, x in rows.items()}  # pyrefly: ignore
-    standard = Standardized(jnp.asarray(made.center), jnp.asarray(made.scale), origin, unit)
-    shape = (len(classes) - 1, len(made.names) + 1) if model == "softmax" else (len(made.names) + 1,)
-    init, transforms = {"coefficients": standard(jnp.zeros(shape))}, {"coefficients": standard}
-    if (scale := SCALES.get(model)) is not None:
-        init[scale] = jnp.asarray(unit if scale == "sigma" else 0.5)
-        transforms[scale] = Positive()
-    names = ["intercept", *made.names]
+    scale = SCALES.get(model)
     if clash := {scale, "intercept"} & set(made.names):
         raise must("features", "columns not named as a parameter", clash.pop(), "Rename the column.")
+    rows, origin, unit = _rows(model, made.x, y, columns, special, standardize=standardize)
+    standard = Standardized(jnp.asarray(made.center), jnp.asarray(made.scale), origin, unit)
+    names = ["intercept", *made.names]
     labels = [classes[1:], names] if model == "softmax" else [names]
-    description = {"model": model, "target": target, "features": features, "references": made.references}
-    description |= {role: name for role, name in special.items() if name is not None}
-    description |= {"classes": classes} if classes else {}
-    description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
+    init: Params = {"coefficients": standard(jnp.zeros([len(axis) for axis in labels]))}
+    transforms: dict[str, Any] = {"coefficients": standard}
+    if scale is not None:
+        init[scale] = jnp.asarray(unit if scale == "sigma" else 0.5)
+        transforms[scale] = Positive()
     posterior = Posterior(
         Likelihood(standard, model, prior.degrees_of_freedom),
         LogPrior(standard, prior),
         batched=True,
         transforms=transforms,
     )
+    description = {
+        "model": model,
+        "target": target,
+        "features": features,
+        "references": made.references,
+        **special,
+    }
+    description |= {"classes": classes} if classes else {}
+    description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
     return Regression(posterior, rows, init, {"coefficients": labels}, description)
+
+
+def _features(
+    columns: Mapping[str, np.ndarray],
+    special: Mapping[str, str],
+    features: Sequence[str] | None,
+    categorical: Sequence[str],
+) -> list[str]:
+    """The features in order, after all roles are found to be columns that serve in one only."""
+    taken = set(special.values())
+    chosen = [name for name in columns if name not in taken] if features is None else list(features)
+    roles = [*special.items(), *(("features", f) for f in chosen), *(("categorical", f) for f in categorical)]
+    for role, name in roles:
+        if name not in columns:
+            near = difflib.get_close_matches(name, columns, n=1)
+            hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(list(columns)[:30])}."
+            raise must(role, "a column of the table", name, hint)
+        if role in ("features", "categorical") and name in taken:
+            raise must(role, f"columns other than {', '.join(special)}", name)
+    if not chosen:
+        raise must("features", "at least one column", chosen)
+    return chosen
+
+
+def _rows(
+    model: str,
+    x: np.ndarray,
+    y: np.ndarray,
+    columns: Mapping[str, np.ndarray],
+    special: Mapping[str, str],
+    *,
+    standardize: bool,
+) -> tuple[Rows, float, float]:
+    """What the likelihood takes, and the origin and the unit of the response."""
+    rows: dict[str, np.ndarray] = {"x": x, "y": y}
+    origin, unit = 0.0, 1.0
+    added = (
+        numbers(special["offset"], columns[special["offset"]]) if "offset" in special else np.zeros(len(y))
+    )
+    if "exposure" in special:
+        added = added + np.log(_positive(columns, special["exposure"]))
+    if model in COUNTS:
+        origin = math.log(max(float(y.mean() / np.exp(added).mean()), 1e-9))
+    elif model not in CLASSES:
+        y, added = y - added, np.zeros(len(y))
+        if standardize:
+            origin, unit = float(y.mean()), float(y.std())
+        if not unit > 0:
+            raise must("target", "a column that varies", float(y[0]))
+        rows["y"] = (y - origin) / unit
+    if added.any():
+        rows["offset"] = added
+    if "weights" in special:
+        rows["weight"] = _positive(columns, special["weights"])
+    kind = np.int32 if model == "softmax" else np.float32
+    made: dict[str, Any] = {name: v.astype(kind if name == "y" else np.float32) for name, v in rows.items()}
+    return made, origin, unit
 
 
 def _check(model: str, *, positive: Any, exposure: str | None, offset: str | None) -> None:
@@ -163,11 +202,9 @@ def _target(
     return y, []
 
 
-def _numbers_above(columns: Mapping[str, np.ndarray], name: str | None, low: float | None) -> Any:
-    if name is None:
-        return np.zeros(1)
+def _positive(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     found = numbers(name, columns[name])
-    if low is not None and not (found > low).all():
-        row = int(np.argmax(~(found > low)))
-        raise must(name, f"above {low:g}", float(found[row]), f"It stands in row {row + 1}.")
+    if not (found > 0).all():
+        row = int(np.argmax(~(found > 0)))
+        raise must(name, "a column of positive numbers", float(found[row]), f"It stands in row {row + 1}.")
     return found

@@ -48,7 +48,7 @@ def marginals(draws: "Draws", parameters: Sequence[tuple[str, int]]) -> "Figure"
         axis.axvspan(low, high, color="#000000", alpha=0.07, linewidth=0)
         for c, chain in zip(np.flatnonzero(draws.complete), values, strict=True):
             height, _ = np.histogram(chain, bins=bins, density=True)
-            axis.stairs(height, bins, color=_color(c), linewidth=1.0)
+            axis.stairs(height, bins, color=_color(int(c)), linewidth=1.0)
         axis.set_title(name, fontsize=10, loc="left")
         axis.set_yticks([])
         axis.locator_params(axis="x", nbins=4)

@@ -34,11 +34,11 @@ class Prior:
     - `degrees_of_freedom`: of `student-t`, fixed.
     """
 
-    coefficients: float = 2.5
-    intercept: float = 5.0
-    sigma: float = 1.0
-    dispersion: float = 1.0
-    degrees_of_freedom: float = 4.0
+    coefficients: int | float = 2.5
+    intercept: int | float = 5.0
+    sigma: int | float = 1.0
+    dispersion: int | float = 1.0
+    degrees_of_freedom: int | float = 4.0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -65,7 +65,7 @@ class Likelihood(eqx.Module):
 
     standard: Standardized
     model: str = eqx.field(static=True)
-    freedom: float = eqx.field(static=True)
+    freedom: int | float = eqx.field(static=True)
 
     def __call__(self, params: Params, rows: Rows) -> Float[Array, " n"]:
         """Of a batch."""

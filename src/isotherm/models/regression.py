@@ -23,7 +23,6 @@ from isotherm.models.families import (
     LogPrior,
     Params,
     Prior,
-    Rows,
 )
 from isotherm.posterior import Posterior
 from isotherm.transforms import Positive
@@ -38,7 +37,7 @@ class Regression:
     """
 
     posterior: Posterior
-    data: Rows
+    data: dict[str, np.ndarray]
     init: Params
     labels: dict[str, list[list[str]]]
     description: dict[str, Any]
@@ -143,7 +142,7 @@ def _rows(
     special: Mapping[str, str],
     *,
     standardize: bool,
-) -> tuple[Rows, float, float]:
+) -> tuple[dict[str, np.ndarray], float, float]:
     """What the likelihood takes, and the origin and the unit of the response."""
     rows: dict[str, np.ndarray] = {"x": x, "y": y}
     origin, unit = 0.0, 1.0
@@ -166,8 +165,8 @@ def _rows(
     if "weights" in special:
         rows["weight"] = _positive(columns, special["weights"])
     kind = np.int32 if model == "softmax" else np.float32
-    made: dict[str, Any] = {name: v.astype(kind if name == "y" else np.float32) for name, v in rows.items()}
-    return made, origin, unit
+    rows = {name: v.astype(kind if name == "y" else np.float32) for name, v in rows.items()}
+    return rows, origin, unit
 
 
 def _check(model: str, *, positive: Any, exposure: str | None, offset: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from isotherm.diagnosis.record import Diagnosis
+from isotherm.diagnosis.record import Diagnosis, signed
 from isotherm.diagnostics import Row, Summary
 from isotherm.reporting import page
 from isotherm.reporting.figures import element
@@ -73,8 +73,8 @@ def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> I
                 f"{b.r_hat:.3f}",
                 f"{b.ess_bulk:,.0f}",
                 f"{b.temperature:.3f} ± {b.temperature_error:.3f}",
-                _signed(b.variance_bias, b.variance_bias_error, 100, " %"),
-                _signed(b.mean_bias, b.mean_bias_error, 1, " sd"),
+                signed(b.variance_bias, b.variance_bias_error, 100.0, " %"),
+                signed(b.mean_bias, b.mean_bias_error, 1.0, " sd"),
             )
             for b in diagnosis.blocks
         ]
@@ -99,10 +99,3 @@ def _fixed(x: float, sd: float) -> str:
     if not (1e-5 < sd < 1e5) or not math.isfinite(x):
         return f"{x:.3g}"
     return f"{x:z,.{max(0, 1 - math.floor(math.log10(sd)))}f}"
-
-
-def _signed(value: float | None, error: float | None, scale: float, unit: str) -> str:
-    if value is None or error is None:
-        return "-"
-    digits = 1 if scale > 1 else 2
-    return f"{scale * value:+.{digits}f} ± {scale * error:.{digits}f}{unit}"

@@ -45,6 +45,8 @@ def measure(problem: "Problem", found: "Warmup", settings: dict[str, Any], *, ef
                 progress=False,
                 **few,
             )
+        if pilot.settings["interrupted"]:
+            raise KeyboardInterrupt
         return pilot.settings["seconds"]
 
     began = time.perf_counter()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
+from isotherm.errors import IsothermWarning
 
 if TYPE_CHECKING:
     from isotherm.cli.spec import Problem, Spec
@@ -71,6 +72,7 @@ def sample(options: argparse.Namespace) -> int:
     spec: Spec | None = None
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", IsothermWarning)
             warnings.showwarning = _warn  # pyrefly: ignore
             spec = read_spec(options.spec)
             return _run(options, spec, pose(spec))

@@ -128,10 +128,10 @@ def test_categories_stand_against_their_first_level():
     assert found.names == ("c=2", "c=3")
     assert found.references == {"c": "1"}
     assert found.x.tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
-    flat = design({"x": np.array([[1.0, 2.0], [3.0, 5.0]])}, ["x"])
+    flat = design({"x": np.array([[1.0, 2.0], [3.0, 5.0], [5.0, 2.0]])}, ["x"])
     assert flat.names == ("x.0", "x.1")
-    assert flat.center.tolist() == [2.0, 3.5]
-    assert np.allclose(flat.x, [[-1, -1], [1, 1]])
+    assert flat.center.tolist() == [3.0, 3.0]
+    assert np.allclose(flat.x, np.array([[-2, -1], [0, 2], [2, -1]]) / np.sqrt([8 / 3, 2]))
 
 
 def test_the_chance_is_that_of_the_positive_level():
@@ -168,6 +168,11 @@ CODES = np.array([str(i) for i in range(N - 1)] + ["12O"], dtype=object)
         ("linear", {"age": CODES}, r"`age` must be a column of numbers, or of text .* got '12O'. .* row 200"),
         ("linear", {"age": np.ones(N)}, r"`age` must be a column that varies; got 1.0"),
         ("linear", {"age": 1e6 + AGE / 1000}, "Subtract a round number"),
+        (
+            "linear",
+            {"known": 1 - 2 * AGE + 3 * DOSE, "features": ["known", "years", "age", "dose"]},
+            r"none follows from the others; `known`, `age`, `dose` depend on each other",
+        ),
         ("linear", {"y": np.ones(N)}, "`target` must be a column that varies"),
         ("linear", {"y": SEX}, r"`y` must be a column of numbers; got '[fm]'"),
         ("linear", {"sigma": AGE, "features": ["sigma"]}, "Rename the column"),

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import sys
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -256,6 +257,30 @@ def test_help_ends_with_an_example(command, capsys):
 def test_sample_without_a_spec_names_the_example(capsys):
     assert main(["sample"]) == 2
     assert "--example" in capsys.readouterr().err
+
+
+def test_a_cost_is_that_of_the_steps_and_not_of_the_start(monkeypatch):
+    """Runs of 2 s and 1 ms a step, the first of which compiles for no time: 9 s for 7,000 steps."""
+    asked = []
+
+    def sample(*_, num_draws, **options):
+        asked.append(num_draws)
+        assert options == {"burn_in": 0, "thinning": 1, "progress": False, "num_chains": 2}
+        draws = made_draws()
+        return dataclasses.replace(draws, settings=draws.settings | {"seconds": 2 + 0.001 * num_draws})
+
+    monkeypatch.setattr(iso, "sample", sample, raising=False)
+    found = SimpleNamespace(batch_size=32, thinning=7, burn_in=0, passes=12.0, seconds=3.0)
+    problem = SimpleNamespace(posterior=None, data=None)
+    told = cost.measure(problem, found, {"num_chains": 2}, effort=0.0)
+    assert told.seconds == pytest.approx(9.0, rel=0.01)
+    assert told.text == (
+        "about 9 s: 2 x 1,000 draws x 7 steps of 32 rows take about 9 s; the warm-up took 12 passes, 3 s"
+    )
+    assert asked == [1, 8, 64, 512]
+    assert cost.measure(problem, found, {"num_chains": 2}, effort=0.25).seconds == pytest.approx(
+        13.5, rel=0.02
+    )
 
 
 def test_durations_are_in_a_unit_that_fits():

@@ -51,13 +51,14 @@ def measure(problem: "Problem", found: "Warmup", settings: dict[str, Any], *, ef
 
     began = time.perf_counter()
     seconds(1)  # compiles
-    compilation, steps = time.perf_counter() - began, 8
-    while (took := seconds(steps)) < _LONG and steps < total:
-        steps *= 8
-    run = total * took / steps
-    whole = run * (1 + _DIAGNOSIS * effort) + (
-        compilation if effort else 0.0
-    )  # chains of half the step compile anew
+    compilation = time.perf_counter() - began
+    # By the difference of two runs, for one has costs that do not grow with its steps, such as a pass over the data.
+    steps, base = 8, seconds(8)
+    while (took := seconds(8 * steps) - base) < _LONG and 8 * steps < total:
+        steps, base = 8 * steps, took + base
+    run = base + total * max(took, 0.0) / (7 * steps)
+    # Chains of half the step compile anew.
+    whole = run * (1 + _DIAGNOSIS * effort) + (compilation if effort else 0.0)
     text = (
         f"{duration(whole)}: {chains} x {draws:,} draws x {thinning} steps of {n:,} rows take {duration(run)}"
         + (", the diagnosis the rest" if effort else "")

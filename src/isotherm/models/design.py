@@ -12,6 +12,8 @@ from isotherm.errors import must
 
 _LEVELS = 100  # of a category; text with more is a mistake in a column of numbers more often than not
 _FAR = 1e4  # standard deviations between a column and zero: more, and 32 bits do not hold its intercept
+_DEPENDENT = 1e-6  # eigenvalue of the correlations below which columns depend on each other
+_MOST, _ROWS = 2000, 65536  # columns for which that is looked at; rows taken at a time
 
 
 class Standardized(eqx.Module):
@@ -100,7 +102,29 @@ def design(
         if standardize:
             center[i], scale[i] = mean, sd
         x[:, i] = (values - center[i]) / scale[i]
+    _refuse_dependent(x, [name for name, _ in parts])
     return Design(x, tuple(name for name, _ in parts), center, scale, references)
+
+
+def _refuse_dependent(x: Float[np.ndarray, "N F"], names: Sequence[str]) -> None:
+    """Refuse columns of which one follows from the others: only the prior would tell their coefficients apart."""
+    if x.shape[1] > min(_MOST, len(x) - 1):
+        return
+    total, square = np.zeros(x.shape[1]), np.zeros((x.shape[1],) * 2)
+    for begin in range(0, len(x), _ROWS):
+        part = x[begin : begin + _ROWS].astype(np.float64)
+        total, square = total + part.sum(axis=0), square + part.T @ part
+    covariance = square / len(x) - np.outer(total, total) / len(x) ** 2
+    sd = np.sqrt(np.diag(covariance))
+    values, vectors = np.linalg.eigh(covariance / np.outer(sd, sd))
+    if values[0] < _DEPENDENT:
+        part = np.abs(vectors[:, 0])
+        own = [f"`{name}`" for name, size in zip(names, part, strict=True) if size > 0.01 * part.max()]
+        more = f" and {len(own) - 10} more" if len(own) > 10 else ""
+        raise ValueError(
+            f"`features` must be columns of which none follows from the others; {', '.join(own[:10])}{more} depend "
+            "on each other, such as shares that sum to one. Leave one of them out."
+        )
 
 
 def numbers(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:

@@ -5,6 +5,7 @@ Text is escaped; only what the functions of this module return (`Html`) goes int
 
 import base64
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -27,6 +28,11 @@ class Section:
 
 def _html(value: Any) -> Html:
     return value if isinstance(value, Html) else Html(escape(str(value)))
+
+
+def prose(text: str) -> Html:
+    """A sentence with names in backticks, which are set as code."""
+    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))
 
 
 def paragraph(text: str) -> Html:

@@ -99,13 +99,13 @@ def run_page(
         Section("To cite", [page.verbatim("\n\n".join(entries))]),
     ]
     badge = page.badge("not passed", "bad") if judged.problems else page.badge("passed", "good")
-    return page.page(title, Html(f"{badge} {page.escape(judged.verdict)}"), sections)
+    return page.page(title, Html(f"{badge} {page.prose(judged.verdict)}"), sections)
 
 
 def _advice(draws: "Draws", problems: Sequence[str]) -> Iterator[Html]:
     if problems:
         yield page.paragraph("Before these draws are used, mend this, first things first:")
-        yield page.bullets([text[:1].upper() + text[1:] + "." for text in problems])
+        yield page.bullets([page.prose(text[:1].upper() + text[1:] + ".") for text in problems])
         return
     count = int(np.sum(draws.complete)) * draws.num_draws
     yield page.paragraph(

@@ -60,7 +60,7 @@ def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> I
         facts["s, the noise of a step"] = f"{s:.3g}"
     if diagnosis is None:
         yield page.definitions(facts)
-        yield page.paragraph("`iso.diagnose` was not run: this rests on the draws alone.")
+        yield page.paragraph(page.prose("`iso.diagnose` was not run: this rests on the draws alone."))
         return
     if (t := diagnosis.thermostat) is not None:
         facts["xi"] = f"{t.xi:.3g} ± {t.error:.1g}, where theory says {t.expected:.3g}"

@@ -73,6 +73,7 @@ _LATER = {
     "with_log_likelihood": "isotherm.prediction",
     "Prediction": "isotherm.prediction.record",
     "LogLikelihood": "isotherm.prediction.likelihood",
+    "report": "isotherm.reporting.run",
 }
 _PACKAGES = ("interop", "plots", "scores")
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from isotherm.prediction.likelihood import LogLikelihood as LogLikelihood
     from isotherm.prediction.record import Prediction as Prediction
     from isotherm.reference import reference_posterior as reference_posterior
+    from isotherm.reporting.run import report as report
     from isotherm.sampling import sample as sample
     from isotherm.sampling import sweep as sweep
     from isotherm.sampling import warmup as warmup

@@ -103,11 +103,11 @@ def summarise(draws: "Draws") -> Summary:
     if len(chains) == 0 or draws.num_draws < 4:
         told = "; ".join(dict.fromkeys(draws.status))
         return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {told}.", (told,))
-    rows = []
+    rows, labels = [], labels_of(draws)
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
-        rows += _rows(name, leaf[chains], temperature[chains].reshape(len(chains), -1))
-    derived = [row for name, x in draws.derived.items() for row in _rows(name, x[chains], None)]
+        rows += _rows(leaf[chains], temperature[chains].reshape(len(chains), -1), labels[name])
+    derived = [row for name, x in draws.derived.items() for row in _rows(x[chains], None, labels[name])]
     target = draws.settings["sampler"].get("temperature")
     target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
     kinetic = draws.stats.get("kinetic_temperature")
@@ -179,7 +179,7 @@ def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
         )
 
 
-def _rows(name: str, leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None) -> list[Row]:
+def _rows(leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None, labels: list[str]) -> list[Row]:
     """One for each element of a leaf (chain, draw, ...), with the temperatures of its coordinates, if it has any."""
     flat = leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
     own = heat is not None and heat.shape[1] == flat.shape[2]
@@ -187,7 +187,6 @@ def _rows(name: str, leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None
         heat = np.full((len(leaf), 1), np.nan)
     if not own:  # of a simplex, whose coordinates are one fewer, and of what is derived
         heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), flat.shape[2]))
-    labels = [label_of(name, leaf.shape[2:], i) for i in range(flat.shape[2])]
     return [_row(label, flat[:, :, i], heat[:, i], own=own) for i, label in enumerate(labels)]
 
 
@@ -222,7 +221,17 @@ def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
     return max(spread, abs(float(heat.mean())) * (2 / max(effective, 1)) ** 0.5)
 
 
-def label_of(name: str, shape: tuple[int, ...], i: int) -> str:
-    """The i-th number of a leaf of this shape, such as `w[2, 0]`."""
+def labels_of(draws: "Draws") -> dict[str, list[str]]:
+    """The name of each number, such as `w[2, 0]`, by leaf: by the names along its axes where settings have them."""
+    known, leaves = draws.settings.get("labels", {}), {**draws.flat(), **draws.derived}
+    return {
+        name: [_label(name, x.shape[2:], i, known.get(name)) for i in range(int(np.prod(x.shape[2:])))]
+        for name, x in leaves.items()
+    }
+
+
+def _label(name: str, shape: tuple[int, ...], i: int, axes: list[list[str]] | None) -> str:
+    if axes is not None:
+        return ": ".join(own[k] for own, k in zip(axes, np.unravel_index(i, shape), strict=True))
     index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
     return f"{name}[{index}]" if index else name

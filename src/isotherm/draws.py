@@ -52,7 +52,9 @@ class Draws:
     - `moments`: streaming mean, variance and temperature of every parameter.
     - `status`: why each chain ended, in a sentence.
     - `lengths`, `complete`: valid draws of each chain, and whether it was still running at the end.
-    - `settings`: sampler, minibatches, steps, s by the sampler's own estimate of the noise, seconds, versions.
+    - `settings`: sampler, minibatches, steps, s by the sampler's own estimate of the noise, seconds, versions; and
+      `labels` where elements of a parameter have names, such as `{"coefficients": [["intercept", "age"]]}`, a list
+      for each of its axes.
     - `derived`: functions of the parameters by name, (chain, draw, ...), such as NumPyro's deterministic sites.
     - `job`: the run itself, for `iso.diagnose`; not saved.
     """
@@ -109,6 +111,10 @@ class Draws:
         """An `xarray.DataTree` in ArviZ's schema: groups `posterior` and `sample_stats`."""
         import arviz_base
 
+        for name, axes in self.settings.get("labels", {}).items():
+            own = [f"{name}_{i}" for i in range(len(axes))]
+            dims = {name: own} | ({} if dims is None else dims)
+            coords = dict(zip(own, axes, strict=True)) | ({} if coords is None else coords)
         per_draw = {k: v for k, v in self.stats.items() if v.ndim == 2}
         groups = {"posterior": {**self.flat(), **self.derived}} | (
             {"sample_stats": per_draw} if per_draw else {}

@@ -79,8 +79,8 @@ class Diagnosis(Printed):
                 f"{b.ess_tail:,.0f}",
                 "" if b.kinetic_temperature is None else f"{b.kinetic_temperature:.3f}",
                 f"{b.temperature:.3f} ± {b.temperature_error:.3f}",
-                _signed(b.variance_bias, b.variance_bias_error, 100.0, " %"),
-                _signed(b.mean_bias, b.mean_bias_error, 1.0, " sd"),
+                signed(b.variance_bias, b.variance_bias_error, 100.0, " %"),
+                signed(b.mean_bias, b.mean_bias_error, 1.0, " sd"),
             )
         if self.blocks:
             yield table
@@ -90,7 +90,8 @@ class Diagnosis(Printed):
         yield self.verdict
 
 
-def _signed(value: float | None, error: float | None, scale: float, unit: str) -> str:
+def signed(value: float | None, error: float | None, scale: float, unit: str) -> str:
+    """A bias beside its error, or a dash where it was not measured."""
     if value is None or error is None:
         return "-"
     digits = 1 if scale > 1 else 2

@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from isotherm import report
 from isotherm.experiments import verdicts
 from isotherm.experiments.drbm_claims import final, frictions
+from isotherm.reporting import page as report
 
 Lines = list[tuple[str, ...]]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 
-from isotherm import report
 from isotherm.experiments import verdicts
 from isotherm.experiments.gaussian_table import COLUMNS, Column
+from isotherm.reporting import page as report
 
 
 def show(results: dict[str, Any], console: Console) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from isotherm import report
 from isotherm.experiments import verdicts
 from isotherm.experiments.logistic_figures import step_text
 from isotherm.experiments.logistic_table import NEAR, at, find
+from isotherm.reporting import page as report
 
 Panels = tuple[Sequence[str], Sequence[float]]
 _NARROW = ("method", "h", "mean, all", "by chance", "area, all", "covariance", "T")  # columns for a terminal

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from isotherm import report
+from isotherm.reporting import page as report
 
 KINDS = {"reproduced": "good", "partly": "fair", "not": "bad"}
 _WORDS = {"reproduced": "reproduced", "partly": "partly", "not": "not reproduced"}

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from isotherm import tree
-from isotherm.diagnostics import label_of
+from isotherm.diagnostics import labels_of
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.plots.parameters import Parameter, shown
@@ -123,8 +123,7 @@ def _reference(
     if theirs != [x.shape[2:] for x in jax.tree.leaves(draws.posterior)]:
         names = [name for name, _ in tree.named_leaves(draws.posterior)]
         raise must("reference", f"of the same parameters as `draws`: {', '.join(names)}", reference)
-    out = {}
+    out, labels = {}, labels_of(draws)
     for name, x in zip(draws.flat(), jax.tree.leaves(reference), strict=True):
-        flat = np.ravel(np.asarray(x))
-        out |= {label_of(name, np.shape(x), i): float(v) for i, v in enumerate(flat)}
+        out |= {label: float(v) for label, v in zip(labels[name], np.ravel(np.asarray(x)), strict=True)}
     return out

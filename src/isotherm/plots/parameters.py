@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from isotherm.diagnostics import label_of
+from isotherm.diagnostics import labels_of
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.prediction.blocks import chosen
@@ -34,16 +34,16 @@ class Shown:
 def shown(draws: Draws, names: Sequence[str] | None, most: int) -> Shown:
     """`names` are leaves or single numbers such as `w[2]`; `None` takes `most`, those with the largest R-hat."""
     whole = chosen(draws)
-    leaves = whole.flat()
+    leaves, labels = whole.flat(), labels_of(whole)
     every = [(name, i) for name, leaf in leaves.items() for i in range(int(np.prod(leaf.shape[2:])))]
-    picked = every if names is None else _asked(names, leaves, every)
+    picked = every if names is None else _asked(names, labels, every)
     if names is not None and not 1 <= len(picked) <= most:
         raise must("names", f"of 1 to {most} parameters", tuple(names), "Name single ones, such as `w[0]`.")
     if len(picked) > most:
         worst = np.concatenate([_split_r_hat(leaf) for leaf in leaves.values()])
         kept = np.sort(np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:most])
         picked = [every[k] for k in kept]
-    parameters = tuple(_parameter(leaves[name], name, i) for name, i in picked)
+    parameters = tuple(_parameter(leaves[name], i, labels[name][i]) for name, i in picked)
     notes = [left_out(draws)]
     if len(parameters) < len(every) and names is None:
         notes.insert(0, f"{len(picked)} of {len(every):,} parameters, those with the largest R-hat")
@@ -62,26 +62,26 @@ def side_by_side(leaf: np.ndarray) -> Float[np.ndarray, "chain draw number"]:
 
 
 def _asked(
-    names: Sequence[str], leaves: dict[str, np.ndarray], every: list[tuple[str, int]]
+    names: Sequence[str], labels: dict[str, list[str]], every: list[tuple[str, int]]
 ) -> list[tuple[str, int]]:
-    labels = {label_of(name, leaves[name].shape[2:], i): (name, i) for name, i in every}
+    known = {labels[name][i]: (name, i) for name, i in every}
     out = []
     for asked in names:
-        found = [labels[asked]] if asked in labels else [pair for pair in every if pair[0] == asked]
+        found = [known[asked]] if asked in known else [pair for pair in every if pair[0] == asked]
         if not found:
-            raise must("names", "names of parameters", asked, f"There are {', '.join(list(labels)[:10])}.")
+            raise must("names", "names of parameters", asked, f"There are {', '.join(list(known)[:10])}.")
         out += found
     return out
 
 
-def _parameter(leaf: np.ndarray, name: str, i: int) -> Parameter:
+def _parameter(leaf: np.ndarray, i: int, label: str) -> Parameter:
     from arviz_stats.base import array_stats
 
     stats: Any = array_stats
     values = side_by_side(leaf)[:, :, i]
     enough = values.shape[1] >= 4 and np.ptp(values) > 0
     r_hat = float(stats.rhat(values, chain_axis=0, draw_axis=1)) if enough else float("nan")
-    return Parameter(label_of(name, leaf.shape[2:], i), values, r_hat)
+    return Parameter(label, values, r_hat)
 
 
 def _split_r_hat(leaf: np.ndarray) -> Float[np.ndarray, " number"]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from isotherm import report
+from isotherm.reporting import page as report
 from isotherm.validation.calibration import Calibration
 from isotherm.validation.known import TARGETS
 from isotherm.validation.show import HEADER, cells, label, size

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from isotherm import plots, report
+from isotherm import plots
 from isotherm.plots import METHODS
 from isotherm.progress import Progress
+from isotherm.reporting import page as report
 from isotherm.sampling.finish import versions
 from isotherm.validation import figure
 from isotherm.validation.peers_table import CHAINS, FRICTION, RELAXATIONS, PeerRow, names, run_peers, to_json

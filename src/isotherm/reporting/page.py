@@ -5,6 +5,7 @@ Text is escaped; only what the functions of this module return (`Html`) goes int
 
 import base64
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -27,6 +28,11 @@ class Section:
 
 def _html(value: Any) -> Html:
     return value if isinstance(value, Html) else Html(escape(str(value)))
+
+
+def prose(text: str) -> Html:
+    """A sentence with names in backticks, which are set as code."""
+    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))
 
 
 def paragraph(text: str) -> Html:
@@ -56,7 +62,28 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str 
         ]
         body.append(f"<tr>{''.join(cells)}</tr>")
     title = f"<caption>{_html(caption)}</caption>" if caption else ""
-    return Html(f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>")
+    return Html(
+        f'<table class="cards">{title}<thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+    )
+
+
+def numbers(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str) -> Html:
+    """A table of numbers, which stays one on a narrow screen and is moved sideways under its first column."""
+    head = "".join(f'<th scope="col">{_html(h)}</th>' for h in header)
+    body = "".join(
+        f'<tr><th scope="row">{_html(row[0])}</th>{"".join(f"<td>{_html(x)}</td>" for x in row[1:])}</tr>'
+        for row in rows
+    )
+    return Html(
+        f'<p class="caption">{_html(caption)}</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="numbers">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def verbatim(text: str) -> Html:
+    """Text in its own lines, such as an entry of a bibliography."""
+    return Html(f"<pre>{_html(text)}</pre>")
 
 
 def bullets(items: Sequence[str]) -> Html:
@@ -71,11 +98,18 @@ def definitions(items: Mapping[str, Any]) -> Html:
     )
 
 
-def figure(path: Path, *, alt: str, caption: str) -> Html:
-    """A PNG inside the page; a click opens nothing, a pinch enlarges it."""
-    data = base64.b64encode(path.read_bytes()).decode()
-    image = f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
-    return Html(f"<figure>{image}<figcaption>{_html(caption)}</figcaption></figure>")
+def figure(image: Path | bytes, *, alt: str, caption: str, kind: str = "wide") -> Html:
+    """A PNG inside the page. On a narrow screen a `wide` one moves sideways; a `narrow` one fits, and goes dark."""
+    data = base64.b64encode(image.read_bytes() if isinstance(image, Path) else image).decode()
+    image_tag = f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
+    return Html(
+        f'<figure class="{escape(kind)}">{image_tag}<figcaption>{_html(caption)}</figcaption></figure>'
+    )
+
+
+def side_by_side(parts: Sequence[Html]) -> Html:
+    """In two columns where the screen has room for them."""
+    return Html(f'<div class="columns">{"".join(parts)}</div>')
 
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
@@ -112,20 +146,34 @@ td { font-variant-numeric: tabular-nums; }
   font-weight: 600; white-space: nowrap; }
 .good { color: var(--good); } .fair { color: var(--fair); } .bad { color: var(--bad); }
 figure { margin: 0 0 2rem; }
-figure img { width: 100%; height: auto; background: #fff; border-radius: .4rem; padding: .4rem; }
+figure img { display: block; width: 100%; height: auto; background: #fff; border-radius: .4rem; padding: .4rem; }
 figcaption { color: var(--soft); font-size: .92rem; max-width: 46rem; }
+figure.narrow { max-width: 40rem; }
+.columns { columns: 26rem 2; column-gap: 2rem; } .columns figure { break-inside: avoid; padding-bottom: .1rem; }
+@media screen and (prefers-color-scheme: dark) { figure.narrow img { filter: invert(.91) hue-rotate(180deg); } }
+.caption { font-weight: 600; margin: 0 0 .4rem; }
+.scroll { overflow-x: auto; margin: 0 0 1.5rem; background:
+  linear-gradient(to left, var(--page) 40%, transparent) right / 2.5rem 100% no-repeat local,
+  linear-gradient(to left, var(--line), transparent) right / 1rem 100% no-repeat scroll; }
+.scroll table { margin: 0; }
+.numbers th, .numbers td { white-space: nowrap; } .numbers :is(td, thead th:not(:first-child)) { text-align: right; }
+.numbers th:first-child { position: sticky; left: 0; background: var(--page); min-width: 7rem; max-width: 14rem;
+  white-space: normal; overflow-wrap: anywhere; }
+pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; padding: .7rem .9rem; border: 1px solid var(--line);
+  border-radius: .4rem; }
 dl { display: grid; grid-template-columns: minmax(7rem, 12rem) 1fr; gap: .25rem 1rem; font-size: .95rem; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 44rem) {
-  figure { overflow-x: auto; } figure img { width: 52rem; max-width: none; }
-  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  table, tbody, tr, th, td, caption { display: block; }
-  tr { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .7rem; margin-bottom: .7rem; }
-  th, td { border: 0; padding: .15rem 0; }
-  td { display: grid; grid-template-columns: 6.5rem 1fr; gap: .5rem; }
-  tbody th { font-weight: 650; }
-  td::before { content: attr(data-label); color: var(--soft); }
+  figure.wide { overflow-x: auto; } figure.wide img { width: 52rem; max-width: none; }
+  .cards thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .cards, .cards :is(tbody, tr, th, td, caption) { display: block; }
+  .cards tr { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .7rem; margin-bottom: .7rem; }
+  .cards :is(th, td) { border: 0; padding: .15rem 0; }
+  .cards td { display: grid; grid-template-columns: 6.5rem 1fr; gap: .5rem; }
+  .cards tbody th { font-weight: 650; }
+  .cards td::before { content: attr(data-label); color: var(--soft); }
 }
 @media print { :root { color-scheme: light; } body { font-size: 10pt; } main { max-width: none; padding: 0; }
-  figure, tr { break-inside: avoid; } h2 { break-after: avoid; } }
+  figure, tr { break-inside: avoid; } .scroll, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  h2 { break-after: avoid; } }
 """

@@ -1,0 +1,53 @@
+"""The command line. A command is a module with a function that adds its parser and sets `run` to what it does."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+
+from isotherm.cli.arguments import Subparsers
+from isotherm.cli.bench import add_bench
+from isotherm.cli.data import add_data
+from isotherm.cli.report import add_report
+from isotherm.cli.reproduce import add_reproduce
+from isotherm.cli.sample import add_sample
+from isotherm.cli.validate import add_validate
+
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
+    add_sample,
+    add_report,
+    add_reproduce,
+    add_validate,
+    add_bench,
+    add_data,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `isotherm ARGUMENTS`; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="isotherm",
+        description="Bayesian sampling with noisy gradients, at the right temperature.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"isotherm {metadata.version('isotherm')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in COMMANDS:
+        add(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print("isotherm: stopped; nothing was written", file=sys.stderr)
+        return 130
+    except (ImportError, OSError) as error:
+        print(f"isotherm: {error}", file=sys.stderr)
+        return 2
+
+
+_EXAMPLE = """\
+example:
+  isotherm sample --example logistic > spec.toml   # then name your file and its columns in it
+  isotherm sample spec.toml --out run              # writes run/report.html and the draws
+"""

@@ -1,0 +1,8 @@
+"""`python -m isotherm.cli`, where the command is not on the path."""
+
+import sys
+
+from isotherm.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

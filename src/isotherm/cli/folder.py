@@ -1,0 +1,56 @@
+"""The folder of a run: draws, summary, diagnosis, figures and report."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isotherm.reporting.record import diagnosis_from_json, diagnosis_to_json, summary_to_json
+from isotherm.reporting.run import images, run_page
+
+if TYPE_CHECKING:
+    from isotherm.diagnosis.record import Diagnosis
+    from isotherm.diagnostics import Summary
+    from isotherm.draws import Draws
+
+DRAWS, DIAGNOSIS, REPORT = "draws.iso", "diagnosis.json", "report.html"
+
+
+def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> list[Path]:
+    """All files but the draws, which are written as soon as they are there."""
+    _write_json(folder / "summary.json", summary_to_json(summary))
+    if diagnosis is None:
+        (folder / DIAGNOSIS).unlink(missing_ok=True)  # of an earlier run
+    else:
+        _write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
+    write_report(folder, draws, summary, diagnosis)
+    names = (DRAWS, "summary.json", DIAGNOSIS, REPORT)
+    return [folder / name for name in names if (folder / name).exists()]
+
+
+def write_report(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> Path:
+    """Figures and page, of what is in the folder."""
+    pictures = images(draws, summary)
+    for name, image in (pictures or {}).items():
+        (folder / "figures").mkdir(exist_ok=True)
+        (folder / "figures" / f"{name}.png").write_bytes(image)
+    title = draws.settings.get("title", "Posterior draws")
+    page = run_page(draws, summary, pictures, diagnosis=diagnosis, data=None, title=title)
+    (folder / REPORT).write_text(page, encoding="utf-8")
+    return folder / REPORT
+
+
+def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
+    """What a run left behind."""
+    import isotherm as iso
+
+    if not (folder / DRAWS).is_file():
+        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {DRAWS}")
+    draws = iso.load(folder / DRAWS)
+    summary, path = draws.summary(), folder / DIAGNOSIS
+    if not path.is_file():
+        return draws, summary, None
+    return draws, summary, diagnosis_from_json(json.loads(path.read_text(encoding="utf-8")), summary)
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,168 @@
+"""What to sample: a TOML file, or a function of the user's."""
+
+import dataclasses
+import difflib
+import importlib
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isotherm.errors import must
+
+_TEXT, _NAMES, _INTEGER, _NUMBER = "text", "a list of texts", "an integer", "a number"
+_SECTION, _SWITCH, _VALUE = "a section", "true or false", "text or a number"
+_KEYS = {
+    "": {
+        "title": _TEXT,
+        "model": _TEXT,
+        "function": _TEXT,
+        "data": _SECTION,
+        "prior": _SECTION,
+        "sample": _SECTION,
+    },
+    "data": {
+        "path": _TEXT,
+        "target": _TEXT,
+        "features": _NAMES,
+        "categorical": _NAMES,
+        "positive": _VALUE,
+        "exposure": _TEXT,
+        "offset": _TEXT,
+        "weights": _TEXT,
+        "standardize": _SWITCH,
+    },
+    "prior": dict.fromkeys(
+        ("coefficients", "intercept", "sigma", "dispersion", "degrees_of_freedom"), _NUMBER
+    ),
+    "sample": dict.fromkeys(
+        ("num_draws", "num_chains", "seed", "batch_size", "thinning", "burn_in"), _INTEGER
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """What a spec file says, checked key by key; paths are relative to `folder`."""
+
+    folder: Path
+    title: str | None = None
+    model: str | None = None
+    function: str | None = None
+    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    prior: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    sample: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """What `iso.sample` needs, and what belongs into the settings of its draws."""
+
+    posterior: Any
+    data: Any
+    init: Any
+    settings: dict[str, Any]
+
+
+def read_spec(name: str) -> Spec:
+    """The spec of a TOML file, or of `module:function` or `file.py:function`."""
+    if not name.endswith(".toml"):
+        if ":" not in name:
+            raise must("SPEC", "a TOML file or module:function", name)
+        return Spec(Path.cwd(), function=name)
+    path = Path(name)
+    try:
+        record = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not TOML: {error}") from error
+    _check(record, "")
+    for section in ("data", "prior", "sample"):
+        _check(record.get(section, {}), section)
+    spec = Spec(path.resolve().parent, **record)
+    if (spec.model is None) == (spec.function is None):
+        raise must("model", "given, or else `function`", spec.model, "A spec has one of the two.")
+    if spec.model is not None and not {"path", "target"} <= set(spec.data):
+        raise must("[data]", "a section with `path` and `target`", dict(spec.data))
+    return spec
+
+
+def pose(spec: Spec) -> Problem:
+    """Read the data, and make the posterior of them."""
+    table = None
+    if "path" in spec.data:
+        from isotherm.data.table import read_table
+
+        table = read_table(spec.folder / spec.data["path"])
+    settings: dict[str, Any] = {} if table is None else {"data": table.describe()}
+    if spec.model is None:
+        assert spec.function is not None
+        made = _function(spec.function, spec.folder)(*([] if table is None else [table.columns]))
+        settings |= {
+            "model": {"function": spec.function},
+            "title": spec.title or f"Posterior of {spec.function}",
+        }
+    else:
+        from isotherm.models.families import Prior
+        from isotherm.models.regression import regression
+
+        assert table is not None
+        arguments = {k: v for k, v in spec.data.items() if k not in ("path", "target", "features")}
+        target, features = spec.data["target"], spec.data.get("features")
+        made = regression(spec.model, table.columns, target, features, **arguments, prior=Prior(**spec.prior))
+        title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
+        settings |= {"model": made.description, "labels": made.labels, "title": title}
+    try:
+        posterior, data, init = made
+    except (TypeError, ValueError) as error:
+        raise must("function", "one that returns (posterior, data, init)", made) from error
+    return Problem(posterior, data, init, settings)
+
+
+def _check(section: Any, name: str) -> None:
+    """Refuse keys that are not known, with the nearest that is, and values of another kind."""
+    known = _KEYS[name]
+    where = f" in [{name}]" if name else ""
+    for key, value in section.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}."
+            raise ValueError(f"`{key}`{where} is not a key of a spec; {hint}")
+        if not _is(known[key], value):
+            raise must(key, known[key], value)
+
+
+def _is(kind: str, value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {
+        _TEXT: isinstance(value, str),
+        _NAMES: isinstance(value, list) and all(isinstance(x, str) for x in value),
+        _INTEGER: isinstance(value, int) and number,
+        _NUMBER: number,
+        _SECTION: isinstance(value, dict),
+        _SWITCH: isinstance(value, bool),
+        _VALUE: isinstance(value, str) or number,
+    }[kind]
+
+
+def _function(name: str, folder: Path) -> Any:
+    """`file.py:function`, the file from `folder`, or `package.module:function`."""
+    place, _, attribute = name.rpartition(":")
+    if place.endswith(".py"):
+        file = folder / place
+        if not file.is_file():
+            raise FileNotFoundError(f"there is no file {file}")
+        found = importlib.util.spec_from_file_location(file.stem, file)
+        assert found is not None
+        assert found.loader is not None
+        module = importlib.util.module_from_spec(found)
+        sys.modules[file.stem] = module  # where jaxtyping and dataclasses look a class up
+        found.loader.exec_module(module)
+    else:
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+        module = importlib.import_module(place)
+    if not callable(made := getattr(module, attribute, None)):
+        raise must("function", f"the name of a function in {place}", attribute)
+    return made

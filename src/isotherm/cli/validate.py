@@ -1,0 +1,78 @@
+"""`isotherm validate`: evidence that the samplers are right."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from isotherm.cli.arguments import Subparsers, add_command, seed
+
+
+def add_validate(commands: Subparsers) -> None:
+    """`isotherm validate`: evidence that the samplers are right."""
+    parser = add_command(
+        commands,
+        "validate",
+        help="measure every sampler on posteriors that are known exactly",
+        description="Measure every sampler on posteriors that are known exactly, calibrate `iso.sample` by "
+        "simulation, and write results.json, figures and report.html. Exit status 0: every row is right or fails by "
+        "as much as theory says it must; 1: some row does not; 2: it could not be run. With --peers it is always 0.",
+        example=_EXAMPLE,
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a fifth of the rows, shorter: about two minutes"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/validation)")
+    parser.add_argument("--seed", type=seed, default=0, help="of the chains (default: 0)")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="only rows of the table whose name contains TEXT, and no calibration"
+    )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="measure SGHMC and SGNHT of BlackJAX and of posteriors instead (extra `bench`)",
+    )
+    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
+    parser.set_defaults(run=validate)
+
+
+def validate(options: argparse.Namespace) -> int:
+    """Run the table and the calibration; the exit code says whether all is as it should be."""
+    from rich.console import Console
+
+    from isotherm.validation import peers_table, table
+
+    rows = [case.name for case in table.cases(quick=options.quick)]
+    if options.peers:
+        rows = [f"{method}, {setting.name}" for method, setting in peers_table.names()]
+    only = options.only or ""
+    rows = [name for name in rows if only in name]
+    if not rows:
+        print(f"isotherm: no row has {only!r} in its name; see --list", file=sys.stderr)
+        return 2
+    if options.list:
+        print("\n".join(rows))
+        return 0
+    # A few rows on their own do not overwrite the whole table.
+    out = Path("out", "validation-rows" if only else "validation") if options.out is None else options.out
+    out.mkdir(parents=True, exist_ok=True)
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    common = {"quick": options.quick, "seed": options.seed, "console": console, "only": only}
+    if options.peers:
+        from isotherm.validation.peers_page import compare
+
+        compare(out, **common)
+        print(f"report   {out / 'peers.html'}")
+        return 0  # how others fare is no fault of this installation
+    from isotherm.validation.validate import validate as run
+
+    good = run(out, **common, calibrate=not only)
+    print(f"results  {out / 'results.json'}\nreport   {out / 'report.html'}")
+    return 0 if good else 1
+
+
+_EXAMPLE = """\
+examples:
+  isotherm validate --quick             # about two minutes
+  isotherm validate --list              # names of the rows
+  isotherm validate --only "logistic"   # only rows with this in their name
+"""

@@ -1,0 +1,99 @@
+"""Tables from files: CSV, Parquet, `.npz` and `.npy`, as columns by name."""
+
+import dataclasses
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isotherm.errors import missing_extra, must
+
+_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz", ".npy")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of one length by name: numbers as they are, text as objects, `None` or NaN where a value is missing.
+
+    `file` and `sha256` say which file they are from. Arrays of a `.npz` file may have more axes than the rows, and
+    the array of an `.npy` file without names is called `x`.
+    """
+
+    columns: dict[str, np.ndarray]
+    file: str
+    sha256: str
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(next(iter(self.columns.values())))
+
+    def describe(self) -> dict[str, Any]:
+        """As plain JSON values: which data these are."""
+        return {"file": self.file, "rows": self.rows, "columns": len(self.columns), "sha256": self.sha256}
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """Read a file by its suffix. A CSV file has names in its first line."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    suffix = next((s for s in _SUFFIXES if path.name.lower().endswith(s)), None)
+    if suffix is None:
+        raise must("path", f"a file of the kind {', '.join(_SUFFIXES)}", str(path))
+    try:
+        columns = _read(path, suffix)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    lengths = {len(x) if x.ndim else 0 for x in columns.values()}
+    if len(lengths) != 1 or lengths == {0}:
+        raise must("path", "a table with rows, as many in every column", str(path))
+    return Table(columns, path.name, fingerprint(path))
+
+
+def fingerprint(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(path: Path, suffix: str) -> dict[str, np.ndarray]:
+    if suffix == ".npz":
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    if suffix == ".npy":
+        array = np.load(path, allow_pickle=False)
+        return {n: array[n] for n in array.dtype.names} if array.dtype.names else {"x": array}
+    import pandas as pd
+
+    if suffix == ".parquet":
+        try:
+            frame = pd.read_parquet(path)
+        except ImportError as error:
+            raise missing_extra(path.name, "parquet") from error
+    else:
+        frame = pd.read_csv(path, sep="\t" if suffix.startswith(".tsv") else ",", skipinitialspace=True)
+        # pandas gives a second column of the same name another, and one without a name a number.
+        header = pd.read_csv(
+            path, sep="\t" if suffix.startswith(".tsv") else ",", nrows=1, header=None, dtype=str
+        )
+        names = [str(name).strip() for name in header.iloc[0]]
+        if len(set(names)) < len(names) or "nan" in names:
+            raise ValueError(
+                f"its first line must name every column, each differently; got {', '.join(names)}"
+            )
+    return {str(name).strip(): _column(frame[name]) for name in frame.columns}
+
+
+def _column(series: Any) -> np.ndarray:
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(series.dtype) and not series.isna().any():
+        return series.to_numpy(np.int8)
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return series.to_numpy(np.float64, na_value=np.nan) if series.isna().any() else series.to_numpy()
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):
+        return series.to_numpy()
+    return series.astype(object).where(series.notna(), None).to_numpy()

@@ -1,0 +1,201 @@
+"""The report of a run: a verdict, figures, tables and where it all comes from, on one page."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from isotherm.diagnosis.record import Diagnosis
+from isotherm.diagnostics import Summary
+from isotherm.reporting import citation, figures, page
+from isotherm.reporting.page import Html, Section
+from isotherm.reporting.tables import by_r_hat, findings, parameters
+
+if TYPE_CHECKING:
+    from isotherm.draws import Draws
+
+_TRACES, _MARGINALS = 4, 8
+
+
+def report(
+    draws: "Draws",
+    path: str | os.PathLike[str],
+    *,
+    diagnosis: Diagnosis | None = None,
+    data: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    title: str = "Posterior draws",
+) -> Path:
+    """Write a page on `draws` to `path`: one HTML file that needs no network.
+
+    **Arguments:**
+
+    - `diagnosis`: of `iso.diagnose(draws)`; where `None` the page rests on `draws.summary()`.
+    - `data`: the file that the data are from, whose name and SHA-256 are shown; or names and values to show instead.
+    - `title`: of the page.
+
+    Without the extra `plots` there are no figures, and the page says so.
+    """
+    if isinstance(data, str | os.PathLike):
+        from isotherm.data.table import fingerprint
+
+        file = Path(data)
+        data = {"file": file.name, "bytes": file.stat().st_size, "sha256": fingerprint(file)}
+    summary = draws.summary() if diagnosis is None else diagnosis.summary
+    text = run_page(draws, summary, images(draws, summary), diagnosis=diagnosis, data=data, title=title)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def images(draws: "Draws", summary: Summary) -> dict[str, bytes] | None:
+    """The figures as PNG by name; `None` without matplotlib."""
+    try:
+        import matplotlib as _  # noqa: F401
+    except ImportError:
+        return None
+    if not summary.rows:
+        return {}
+    numbered = [(row.name, i) for i, row in enumerate(summary.rows)]
+    worst = [numbered[i] for i in by_r_hat(summary.rows)[:_TRACES]]
+    found = {
+        "traces": figures.traces(draws, worst),
+        "marginals": figures.marginals(draws, numbered[:_MARGINALS]),
+        "temperatures": figures.temperatures(draws),
+    }
+    return {name: figures.to_png(figure) for name, figure in found.items() if figure is not None}
+
+
+def run_page(
+    draws: "Draws",
+    summary: Summary,
+    pictures: Mapping[str, bytes] | None,
+    *,
+    diagnosis: Diagnosis | None,
+    data: Mapping[str, Any] | None,
+    title: str,
+) -> str:
+    """The whole document."""
+    judged = summary if diagnosis is None else diagnosis
+    settings = draws.settings
+    sections = [
+        Section("What to do", list(_advice(draws, judged.problems))),
+        Section("What the chains did", _figures(pictures, summary)),
+        Section("Parameters", list(parameters(draws, summary))),
+        Section("Diagnosis", list(findings(draws, summary, diagnosis))),
+        Section("Model and data", [page.definitions(_flat(_model_and_data(settings, data)))]),
+        Section("Settings of the run", [page.definitions(_flat(_run_settings(settings)))]),
+    ]
+    if (warmup := settings.get("warmup")) is not None:
+        rows = [(name, c["value"], c["why"]) for name, c in warmup["choices"].items()]
+        cost = f"{warmup['passes']:g} passes over the data, {warmup['seconds']:.1f} s."
+        found = page.table(("choice", "value", "why"), rows)
+        sections.append(Section("What the warm-up chose, and why", [found, page.paragraph(cost)]))
+    entries = (citation.PAPER, citation.software(settings["versions"]["isotherm"]))
+    sections += [
+        Section("Versions", [page.definitions(settings["versions"])]),
+        Section("To cite", [page.verbatim("\n\n".join(entries))]),
+    ]
+    badge = page.badge("not passed", "bad") if judged.problems else page.badge("passed", "good")
+    return page.page(title, Html(f"{badge} {page.prose(judged.verdict)}"), sections)
+
+
+def _advice(draws: "Draws", problems: Sequence[str]) -> Iterator[Html]:
+    if problems:
+        yield page.paragraph("Before these draws are used, mend this, first things first:")
+        yield page.bullets([page.prose(text[:1].upper() + text[1:] + ".") for text in problems])
+        return
+    count = int(np.sum(draws.complete)) * draws.num_draws
+    yield page.paragraph(
+        f"Nothing found speaks against these {count:,} draws. Read means and intervals from the table below. What "
+        "was looked at, and how closely, is under Diagnosis; that the model is right is for you to judge."
+    )
+
+
+def _figures(pictures: Mapping[str, bytes] | None, summary: Summary) -> list[Html]:
+    if pictures is None:
+        return [page.paragraph("There are no figures: they need matplotlib (pip install 'isotherm[plots]').")]
+    if not pictures:
+        return [page.paragraph("There are no figures: there is nothing to draw.")]
+    captions = {
+        "traces": (
+            "Draws of each chain in order, one panel for each parameter shown",
+            f"The {min(_TRACES, len(summary.rows))} parameters with the largest R-hat, a colour a chain. Look for "
+            "chains that lie on each other, without drift: one that stays apart or wanders has not found what the "
+            "others have.",
+        ),
+        "temperatures": (
+            "Kinetic temperature and thermostat variable of each chain over the run, with bands",
+            "Temperatures belong in the band: 5 % around their target, and xi, the friction that the thermostat "
+            "applies, in the range where theory has it 95 % of the time. A drift at the start asks for a longer "
+            "burn-in.",
+        ),
+        "marginals": (
+            "Histogram of each chain for each parameter shown, with the middle 90 percent shaded",
+            f"The first {min(_MARGINALS, len(summary.rows))} parameters; the middle 90 % is shaded. Histograms of "
+            "the chains should agree up to noise.",
+        ),
+    }
+    shown = [
+        page.figure(pictures[name], alt=alt, caption=caption, kind="narrow")
+        for name, (alt, caption) in captions.items()
+        if name in pictures
+    ]
+    return [page.side_by_side(shown)]
+
+
+def _model_and_data(settings: Mapping[str, Any], data: Mapping[str, Any] | None) -> dict[str, Any]:
+    shown = dict(settings.get("model") or {})
+    if references := shown.pop("references", None):
+        shown["reference levels"] = ", ".join(f"{name}={level}" for name, level in references.items())
+    if data is not None:
+        shown |= data
+    elif settings.get("data") is not None:
+        shown |= settings["data"]
+    return {"rows": settings["num_data"]} | shown | {"parameters": settings["num_parameters"]}
+
+
+def _run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What was run, without what other sections show and what only a program reads."""
+    hidden = (
+        "model",
+        "data",
+        "labels",
+        "warmup",
+        "versions",
+        "num_data",
+        "num_parameters",
+        "key",
+        "s",
+        "title",
+    )
+    kept = {name: value for name, value in settings.items() if name not in hidden}
+    kept["sampler"] = {k: v for k, v in kept["sampler"].items() if k != "schemes"}
+    return kept
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Names and values, one level deep, in words."""
+    shown = {}
+    for name, value in values.items():
+        label = f"{prefix}{name}".replace("_", " ")
+        if isinstance(value, Mapping):
+            shown |= _flat(value, f"{label}: ")
+        elif value is not None:
+            shown[label] = _text(value)
+    return shown
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list | tuple):
+        more = f" and {len(value) - 20} more" if len(value) > 20 else ""
+        return ", ".join(str(x) for x in value[:20]) + more
+    return str(value)

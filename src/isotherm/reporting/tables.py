@@ -1,0 +1,101 @@
+"""Tables of a run: its parameters, and what a diagnosis found."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from isotherm.diagnosis.record import Diagnosis, signed
+from isotherm.diagnostics import Row, Summary
+from isotherm.reporting import page
+from isotherm.reporting.figures import element
+from isotherm.reporting.page import Html
+
+if TYPE_CHECKING:
+    from isotherm.draws import Draws
+
+_ALL, _WORST, _FIRST = 60, 30, 20  # rows; where there are more than fit, the worst and the first
+
+
+def parameters(draws: "Draws", summary: Summary) -> Iterator[Html]:
+    """Mean, sd, interval, R-hat, effective draws and temperature; of very many the worst and the first."""
+    rows = summary.rows
+    if not rows:
+        yield page.paragraph(summary.verdict)
+        return
+    order = list(range(len(rows)))
+    if len(rows) > _ALL:
+        worst = by_r_hat(rows)[:_WORST]
+        first = [i for i in range(_FIRST) if i not in worst]
+        order = [*worst, *first]
+        yield page.paragraph(
+            f"{len(order)} of {len(rows):,} parameters: the {_WORST} with the largest R-hat, worst first, and then "
+            f"the first ones. The other {len(rows) - len(order):,} are in summary() of the draws."
+        )
+    header = ("parameter", "mean", "sd", "5 %", "95 %", "R-hat", "ESS", "T")
+    body = [_cells(draws, rows[i], i) for i in order]
+    yield page.numbers(header, body, caption="Posterior mean, standard deviation and 90 % interval")
+    yield page.paragraph(
+        "R-hat compares chains and should be at most 1.01; ESS is how many independent draws these are worth. "
+        f"T is the temperature of the parameter, {summary.target_temperature:g} where its variance is right."
+    )
+
+
+def _cells(draws: "Draws", row: Row, i: int) -> tuple[str, ...]:
+    low, high = np.quantile(element(draws, i)[draws.complete], [0.05, 0.95])
+    values = (_fixed(x, row.sd) for x in (row.mean, row.sd, low, high))
+    return (row.name, *values, f"{row.r_hat:.3f}", f"{row.ess_bulk:,.0f}", f"{row.temperature:.2f}")
+
+
+def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> Iterator[Html]:
+    """What was looked at, block by block."""
+    T = summary.target_temperature
+    facts = {"chains": "; ".join(dict.fromkeys(draws.status))}
+    if summary.kinetic_temperature is not None:
+        facts["kinetic temperature"] = f"{summary.kinetic_temperature / T:.3f} of target"
+    if summary.rows:
+        facts["configurational temperature"] = f"{summary.configurational_temperature / T:.3f} of target"
+    if (s := draws.settings.get("s")) is not None:
+        facts["s, the noise of a step"] = f"{s:.3g}"
+    if diagnosis is None:
+        yield page.definitions(facts)
+        yield page.paragraph(page.prose("`iso.diagnose` was not run: this rests on the draws alone."))
+        return
+    if (t := diagnosis.thermostat) is not None:
+        facts["xi"] = f"{t.xi:.3g} ± {t.error:.1g}, where theory says {t.expected:.3g}"
+    if diagnosis.blocks:
+        header = ("block", "size", "R-hat", "ESS", "T by gradients", "variance, by h/2", "mean, by h/2")
+        rows = [
+            (
+                b.name,
+                f"{b.size}",
+                f"{b.r_hat:.3f}",
+                f"{b.ess_bulk:,.0f}",
+                f"{b.temperature:.3f} ± {b.temperature_error:.3f}",
+                signed(b.variance_bias, b.variance_bias_error, 100.0, " %"),
+                signed(b.mean_bias, b.mean_bias_error, 1.0, " sd"),
+            )
+            for b in diagnosis.blocks
+        ]
+        yield page.numbers(header, rows, caption="The worst of each block of parameters")
+        yield page.paragraph(
+            "T by gradients is by fresh gradients at the draws, 1 where variances are right; the last two columns "
+            "are errors of variances and means by chains of half the step. Each stands beside its standard error."
+        )
+    yield page.definitions(facts)
+    if diagnosis.notes:
+        yield page.bullets(diagnosis.notes)
+
+
+def by_r_hat(rows: Sequence[Row]) -> list[int]:
+    """Numbers of the rows, the worst first."""
+    worth = [row.r_hat if math.isfinite(row.r_hat) else math.inf for row in rows]
+    return sorted(range(len(rows)), key=lambda i: -worth[i])
+
+
+def _fixed(x: float, sd: float) -> str:
+    """With two digits of the standard deviation."""
+    if not (1e-5 < sd < 1e5) or not math.isfinite(x):
+        return f"{x:.3g}"
+    return f"{x:z,.{max(0, 1 - math.floor(math.log10(sd)))}f}"

@@ -32,7 +32,7 @@ templates_path: list[str] = []
 GROUPS = {
     "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
     "Sampling": ("sample", "warmup", "Warmup", "sweep", "reference_posterior"),
-    "Draws and how far to trust them": ("Draws", "load", "diagnose", "Diagnosis"),
+    "Draws and how far to trust them": ("Draws", "load", "diagnose", "Diagnosis", "report"),
     "Predictions": ("predict", "Prediction", "log_likelihood", "LogLikelihood", "with_log_likelihood"),
     "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL", "Sampler"),
     "Noise covariance": ("Dense", "Diagonal", "DiagonalLowRank", "MatrixFree", "Covariance", "Operator"),

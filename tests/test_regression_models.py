@@ -129,10 +129,10 @@ def test_categories_stand_against_their_first_level():
     assert found.names == ("c=2", "c=3")
     assert found.references == {"c": "1"}
     assert found.x.tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
-    flat = design({"x": np.array([[1.0, 2.0], [3.0, 5.0], [5.0, 2.0]])}, ["x"])
+    flat = design({"x": np.array([[1.0, 2.0], [3.0, 5.0], [5.0, 2.0], [3.0, 3.0]])}, ["x"])
     assert flat.names == ("x.0", "x.1")
     assert flat.center.tolist() == [3.0, 3.0]
-    assert np.allclose(flat.x, np.array([[-2, -1], [0, 2], [2, -1]]) / np.sqrt([8 / 3, 2]))
+    assert np.allclose(flat.x, np.array([[-2, -1], [0, 2], [2, -1], [0, 0]]) / np.sqrt([2, 1.5]))
 
 
 def test_the_chance_is_that_of_the_positive_level():

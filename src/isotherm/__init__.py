@@ -68,8 +68,10 @@ _LATER = {
     "diagnose": "isotherm.diagnosis",
     "Diagnosis": "isotherm.diagnosis.record",
     "reference_posterior": "isotherm.reference",
+    "interop": "isotherm.interop",
 }
 if TYPE_CHECKING:
+    from isotherm import interop as interop
     from isotherm.diagnosis import diagnose as diagnose
     from isotherm.diagnosis.record import Diagnosis as Diagnosis
     from isotherm.draws import Draws as Draws
@@ -88,7 +90,8 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'isotherm' has no attribute {name!r}")
-    globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    module = importlib.import_module(_LATER[name])
+    globals()[name] = module if _LATER[name] == f"isotherm.{name}" else getattr(module, name)
     return globals()[name]
 
 

@@ -19,7 +19,7 @@ def posterior(
     likelihood: str | Callable[..., Array],
     *,
     prior: Prior = 1.0,
-    scale: float | None = None,
+    scale: float | int | None = None,
     extra: Mapping[str, Any] | None = None,
     trainable: PyTree = eqx.is_inexact_array,
     forward: Callable[[Any, PyTree], Array] | None = None,

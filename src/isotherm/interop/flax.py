@@ -21,11 +21,11 @@ except ImportError as error:
 
 
 def posterior(
-    module: nnx.Module,
+    module: Any,
     likelihood: str | Callable[..., Array],
     *,
     prior: Prior = 1.0,
-    scale: float | None = None,
+    scale: float | int | None = None,
     extra: Mapping[str, Any] | None = None,
     trainable: Any = nnx.Param,
     forward: Callable[[Any, PyTree], Array] | None = None,

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from isotherm.errors import must
 
-Params = dict[str, Array]
+Params = dict[str, Any]
 Rows = Float[Array, " n"]
 
 
@@ -28,7 +28,7 @@ class Likelihood(eqx.Module):
 
 
 def likelihood_of(
-    kind: str | Callable[..., Array], *, scale: float | None, extra: Mapping[str, Any] | None
+    kind: str | Callable[..., Array], *, scale: float | int | None, extra: Mapping[str, Any] | None
 ) -> Likelihood:
     """A likelihood by its name, or of a function `(outputs, y)`, or `(outputs, y, extra)` where `extra` is given."""
     if scale is not None and kind != "gaussian":

@@ -17,7 +17,7 @@ from isotherm.posterior import Posterior
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-Params = dict[str, Array]
+Params = dict[str, Any]
 
 
 class Parts(eqx.Module):
@@ -95,7 +95,7 @@ def network(
     likelihood: str | Callable[..., Array],
     *,
     prior: Prior,
-    scale: float | None,
+    scale: float | int | None,
     extra: Mapping[str, Any] | None,
 ) -> Network:
     """The record of a module taken apart. `fans` has the fan-in of every weight, and `None` for all else."""

@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 
 from isotherm.errors import must
 
-Params = dict[str, Array]
-Prior = float | Mapping[str, float] | Callable[[Params], Array]
+Params = dict[str, Any]
+Prior = float | int | Mapping[str, float | int] | Callable[[Params], Array]
 
 
 class NormalPrior(eqx.Module):
@@ -45,7 +45,7 @@ def _default(factor: float, fans: Mapping[str, int | None]) -> dict[str, float]:
     return {name: 1.0 if fan is None else factor / fan**0.5 for name, fan in fans.items()}
 
 
-def _chosen(prior: Mapping[str, float], fans: Mapping[str, int | None]) -> dict[str, float]:
+def _chosen(prior: Mapping[str, float | int], fans: Mapping[str, int | None]) -> dict[str, float]:
     """The scale of each name under a prefix; of several the longest counts."""
     scales = {}
     for prefix in sorted(prior, key=len):

@@ -26,7 +26,7 @@ import optax
 import isotherm as iso
 
 CHAINS, BATCH, BINS = 4, 200, 15
-DECAYS, EPOCHS, RATE = (0.0, 0.1, 0.3), (10, 20, 40), 3e-3
+DECAYS, EPOCHS, RATE = (0.1, 0.3, 1.0), (20, 40), 3e-3
 PRIOR = 4.0  # times 1/sqrt(fan-in)
 
 
@@ -205,12 +205,12 @@ def main() -> None:
     )
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--step-size", type=float, default=1e-3)
+    parser.add_argument("--step-size", type=float, default=7e-4)
     parser.add_argument("--friction", type=float, default=5.0)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--burn-in", type=int, default=2000)
     parser.add_argument("--draws", type=int, default=50)
-    parser.add_argument("--thinning", type=int, default=120)
+    parser.add_argument("--thinning", type=int, default=150)
     parser.add_argument("--out", type=Path, default=Path("out/mnist_network"))
     options = parser.parse_args()
     d = iso.data.load("mnist")

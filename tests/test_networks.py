@@ -422,7 +422,7 @@ def test_a_linear_network_has_the_posterior_of_linear_regression(case):
     )
     assert draws.settings["s"] < 0.25
     summary = draws.summary()
-    weight = "kernel[{},0]" if flax else "weight[0,{}]"
+    weight = "kernel[{}, 0]" if flax else "weight[0, {}]"
     for i, name in enumerate([*(weight.format(i) for i in range(3)), "bias[0]"]):
         row = summary[name]
         assert abs(row.mean - exact[i]) < LIMIT * row.mcse

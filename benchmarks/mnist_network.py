@@ -1,0 +1,231 @@
+"""A small convolutional network on MNIST: its posterior by CCAdL beside the same network trained by Adam.
+
+    python benchmarks/mnist_network.py
+
+Ten classes, 10,000 of the 60,000 rows for training, all 10,000 for testing; 6,210 parameters; once as a Flax NNX
+module and once as an Equinox module. Adam has its weight decay and its epochs chosen by rows held out, and is
+then trained on all rows from four seeds. Each of four chains starts where one of those ended. Needs the extra `flax`.
+
+A convolution is written as patches times a matrix: in a compiled loop on a CPU that is about fifteen times as fast as
+`lax.conv_general_dilated`. For the same reason chains run one after the other.
+"""
+
+import argparse
+import functools
+import itertools
+import json
+import time
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import isotherm as iso
+
+CHAINS, BATCH, BINS = 4, 200, 15
+DECAYS, EPOCHS, RATE = (0.1, 0.3, 1.0), (20, 40), 3e-3
+PRIOR = 4.0  # times 1/sqrt(fan-in)
+
+
+def patches(images: jax.Array, size: int, stride: int) -> jax.Array:
+    """What a convolution sees at each place: the pixels of a square, along the last axis."""
+    count = (images.shape[-2] - size) // stride + 1
+    at = lambda i: slice(i, i + stride * (count - 1) + 1, stride)
+    return jnp.concatenate([images[..., at(i), at(j), :] for i in range(size) for j in range(size)], axis=-1)
+
+
+def convolutions(first, second, last, x: jax.Array) -> jax.Array:
+    """Two convolutions of 4 x 4 with stride 2 and 8 and 16 channels, then a linear layer."""
+    h = jax.nn.relu(first(patches(x.reshape(*x.shape[:-1], 28, 28, 1), 4, 2)))
+    h = jax.nn.relu(second(patches(h, 4, 2)))
+    return last(h.reshape(*x.shape[:-1], -1))
+
+
+class Equinox(eqx.Module):
+    """Of one image."""
+
+    layers: list
+
+    def __init__(self, seed: int) -> None:
+        sizes, keys = ((16, 8), (128, 16), (400, 10)), jax.random.split(jax.random.key(seed), 3)
+        self.layers = [eqx.nn.Linear(*size, key=key) for size, key in zip(sizes, keys, strict=True)]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Logits."""
+        first, second = (jax.vmap(jax.vmap(layer)) for layer in self.layers[:2])
+        return convolutions(first, second, self.layers[2], x)
+
+
+def equinox_network(seed: int):
+    """As a posterior."""
+    return iso.interop.equinox.posterior(Equinox(seed), "categorical", prior=PRIOR)
+
+
+def flax_network(seed: int):
+    """As a posterior."""
+    from flax import nnx
+
+    class Flax(nnx.Module):
+        """Of a batch of images."""
+
+        def __init__(self, rngs: nnx.Rngs) -> None:
+            sizes = ((16, 8), (128, 16), (400, 10))
+            self.layers = nnx.List([nnx.Linear(*size, rngs=rngs) for size in sizes])
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            """Logits."""
+            return convolutions(*self.layers, x)
+
+    return iso.interop.flax.posterior(Flax(nnx.Rngs(seed)), "categorical", prior=PRIOR)
+
+
+NETWORKS = {"flax": flax_network, "equinox": equinox_network}
+
+
+def trainer(net):
+    """An epoch of Adam with decoupled weight decay, and a rate that falls to zero by a cosine."""
+    adam = optax.scale_by_adam()
+
+    @jax.jit
+    def epoch(carry, rows: dict, decay: float, total: float, key: jax.Array):
+        def step(carry, index):
+            p, state, t = carry
+            batch = jax.tree.map(lambda x: x[index], rows)
+            gradient = jax.grad(lambda p: -jnp.mean(net.posterior.row_log_likelihoods(p, batch)))(p)
+            updates, state = adam.update(gradient, state)
+            rate = 0.5 * RATE * (1 + jnp.cos(jnp.pi * t / total))
+            p = {k: v - rate * (updates[k] + (decay * v if v.ndim > 1 else 0.0)) for k, v in p.items()}
+            return (p, state, t + 1), None
+
+        steps = len(rows["y"]) // BATCH
+        order = jax.random.permutation(key, len(rows["y"]))[: steps * BATCH].reshape(steps, BATCH)
+        return jax.lax.scan(step, carry, order)[0]
+
+    def train(init: dict, rows: dict, *, decay: float, epochs: int, seed: int) -> dict:
+        carry, total = (init, adam.init(init), jnp.zeros(())), float(epochs * (len(rows["y"]) // BATCH))
+        for key in jax.random.split(jax.random.key(seed), epochs):
+            carry = epoch(carry, rows, decay, total, key)
+        return carry[0]
+
+    return train
+
+
+def opponent(make, data: dict) -> tuple[list[dict], dict]:
+    """Decay and epochs by the loss of a tenth of the rows, then four seeds on all of them."""
+    net, held = make(0), len(data["y"]) // 10
+    fit, judged = ({k: x[rows] for k, x in data.items()} for rows in (slice(held, None), slice(held)))
+    train, tried = trainer(net), {}
+    loss = jax.jit(lambda p: -jnp.mean(net.posterior.row_log_likelihoods(p, judged)))
+    for decay, epochs in itertools.product(DECAYS, EPOCHS):
+        tried[decay, epochs] = float(loss(train(net.init, fit, decay=decay, epochs=epochs, seed=0)))
+    decay, epochs = min(tried, key=tried.get)
+    seeds = range(1, CHAINS + 1)
+    ends = [train(make(seed).init, data, decay=decay, epochs=epochs, seed=seed) for seed in seeds]
+    return ends, {"weight_decay": decay, "epochs": epochs}
+
+
+def scores(probabilities: np.ndarray, y: np.ndarray) -> dict:
+    """Accuracy, negative log-likelihood and expected calibration error by the probability of the chosen class."""
+    chosen, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    right = chosen == y
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    gaps = [abs(np.sum(right[bins == b]) - np.sum(sure[bins == b])) for b in range(BINS)]
+    return {"accuracy": right.mean(), "nll": losses(probabilities, y).mean(), "ece": sum(gaps) / len(y)}
+
+
+def losses(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Minus the log-probability of each row's class."""
+    return -np.log(probabilities[np.arange(len(y)), y])
+
+
+def points(net, ends: list[dict], test: dict) -> np.ndarray:
+    """The probabilities of each of Adam's networks."""
+    return np.stack([np.asarray(jax.jit(net.mean)(p, test["x"]), np.float64) for p in ends])
+
+
+def chains(net, data: dict, ends: list[dict], options: argparse.Namespace) -> list[iso.Draws]:
+    """A chain from each of Adam's networks."""
+    posterior = eqx.tree_at(lambda p: p.temperature, net.posterior, jnp.asarray(options.temperature))
+    sampler = iso.CCAdL(options.step_size, options.friction, iso.Diagonal(), scheme="symmetric")
+    settings = {"burn_in": options.burn_in, "num_draws": options.draws, "thinning": options.thinning}
+    run = functools.partial(iso.sample, posterior, data, sampler=sampler, batch_size=BATCH, num_chains=1)
+    return [run(start, seed=seed, progress=False, **settings) for seed, start in enumerate(ends)]
+
+
+def compare(name: str, data: dict, test: dict, options: argparse.Namespace) -> list[dict]:
+    """Adam's networks one by one and together, chains likewise: a row each."""
+    began, make, y = time.perf_counter(), NETWORKS[name], test["y"]
+    ends, chosen = opponent(make, data)
+    net, trained = make(0), time.perf_counter()
+    single = points(net, ends, test)
+    drawn = chains(net, data, ends, options)
+    sampled = time.perf_counter()
+    each = np.stack([predictive(net, draws, test["x"]) for draws in drawn])
+    gain = np.mean([losses(p, y) for p in single], axis=0) - losses(each.mean(axis=0), y)
+    more = {
+        "nll_less_than_adam": gain.mean(),
+        "error": gain.std() / len(gain) ** 0.5,
+        "s": max(draws.settings["s"] for draws in drawn),
+        "kinetic_temperature": np.mean([draws.stats["kinetic_temperature"] for draws in drawn]),
+        "configurational_temperature": np.mean([d.stats["configurational_temperature"] for d in drawn]),
+        "seconds": sampled - trained,
+    }
+    return [
+        {"network": name, "method": method, **row}
+        for method, row in (
+            ("Adam", mean_scores(single, y) | chosen | {"seconds": trained - began}),
+            ("four of Adam averaged", scores(single.mean(axis=0), y)),
+            ("CCAdL, one chain", mean_scores(each, y)),
+            ("CCAdL, four chains", scores(each.mean(axis=0), y) | more),
+        )
+    ]
+
+
+def mean_scores(several: np.ndarray, y: np.ndarray) -> dict:
+    """The mean of the scores of several."""
+    rows = [scores(p, y) for p in several]
+    return {key: np.mean([row[key] for row in rows]) for key in rows[0]}
+
+
+def predictive(net, draws: iso.Draws, x: np.ndarray) -> np.ndarray:
+    """The mean of the probabilities over the draws of one chain."""
+    total, probabilities = 0.0, jax.jit(net.mean)
+    for draw in range(draws.num_draws):
+        total += np.asarray(probabilities({k: v[0, draw] for k, v in draws.posterior.items()}, x), np.float64)
+    return total / draws.num_draws
+
+
+def main() -> None:
+    """A line a method."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--step-size", type=float, default=7e-4)
+    parser.add_argument("--friction", type=float, default=5.0)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--burn-in", type=int, default=2000)
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--thinning", type=int, default=150)
+    parser.add_argument("--out", type=Path, default=Path("out/mnist_network"))
+    options = parser.parse_args()
+    d = iso.data.load("mnist")
+    rows = np.random.default_rng(0).permutation(len(d.y_train))[: options.rows]
+    data = {"x": jnp.asarray(d.x_train[rows]), "y": jnp.asarray(d.y_train[rows])}
+    found = []
+    for name in options.networks:
+        for row in compare(name, data, d.test, options):
+            found.append(row)
+            print(
+                json.dumps({k: v if isinstance(v, str | int) else round(float(v), 5) for k, v in row.items()})
+            )
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "mnist_network.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

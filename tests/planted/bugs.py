@@ -1,12 +1,13 @@
-"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run, what is tuned."""
+"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run, what is tuned, what comes after."""
 
 from planted.bug import Bug
 from planted.covariances import COVARIANCES
 from planted.noise import NOISE
+from planted.outputs import OUTPUTS
 from planted.runs import RUNS
 from planted.samplers import SAMPLERS
 from planted.steps import STEPS
 from planted.symmetric import SYMMETRIC
 from planted.tuned import TUNED
 
-BUGS: tuple[Bug, ...] = (*NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS, *TUNED)
+BUGS: tuple[Bug, ...] = (*NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS, *TUNED, *OUTPUTS)

@@ -37,6 +37,7 @@ AREAS = {
         "posterior.py",
     ),
     "Chains, draws, moments and diagnosis": ("tree.py", "sampling/", "diagnosis/"),
+    "Predictions, scores and models from elsewhere": ("prediction/", "scores/", "interop/", "models/"),
 }
 
 

@@ -1,0 +1,64 @@
+"""Mistakes in what comes after the draws, predictions and scores, and in models that come from elsewhere."""
+
+from planted.bug import Bug
+
+OUTPUTS = (
+    Bug(
+        "mean-of-logs",
+        "The held-out density is the mean of log-likelihoods instead of the log of the mean likelihood.",
+        "prediction/likelihood.py",
+        "parts.append(level + np.log(np.exp(values - level).mean(axis=0)))",
+        "parts.append(values.mean(axis=0))",
+        ("test_predict.py::test_the_log_predictive_density_is_the_log_of_the_mean_density",),
+    ),
+    Bug(
+        "interval-with-one-tail",
+        "The central interval of probability p leaves 1 - p below it.",
+        "prediction/record.py",
+        "return self.quantile((1 - probability) / 2), self.quantile((1 + probability) / 2)",
+        "return self.quantile(1 - probability), self.quantile(probability)",
+        ("test_predict.py::test_intervals_are_those_that_were_asked_for_and_it_prints",),
+    ),
+    Bug(
+        "failed-chains-predict",
+        "Draws of chains that failed are averaged with the others.",
+        "prediction/blocks.py",
+        "    chains = np.flatnonzero(draws.complete)\n    if len(chains) == 0:",
+        "    chains = np.arange(draws.num_chains)\n    if len(chains) == 0:",
+        ("test_predict.py::test_failed_chains_are_left_out_and_draws_are_thinned_evenly",),
+    ),
+    Bug(
+        "calibration-error-of-bins",
+        "Bins count alike in the calibration error, however few cases they have.",
+        "scores/calibration.py",
+        "return float(np.average(np.abs(self.observed - self.predicted), weights=self.count))",
+        "return float(np.average(np.abs(self.observed - self.predicted)))",
+        ("test_scores.py",),
+    ),
+    Bug(
+        "numpyro-scale-forgotten",
+        "Sites of a NumPyro model lose the scale that a handler or a plate gives them.",
+        "interop/numpyro_run.py",
+        'return value if site["scale"] is None else site["scale"] * value',
+        "return value",
+        ("test_numpyro.py::test_scales_masks_factors_and_other_plates_keep_their_place",),
+    ),
+    Bug(
+        "prior-by-fan-in-squared",
+        "Weights have a prior scale of 1 over the fan-in instead of its root.",
+        "interop/priors.py",
+        "factor / fan**0.5",
+        "factor / fan",
+        ("test_networks.py::test_priors_are_normals_of_the_scales_asked_for",),
+    ),
+    Bug(
+        "units-the-wrong-way",
+        "Coefficients per unit of a column are multiplied by its scale instead of divided.",
+        "models/design.py",
+        "slopes = self.unit * x[..., 1:] / self._wide(self.scale, x)",
+        "slopes = self.unit * x[..., 1:] * self._wide(self.scale, x)",
+        (
+            "test_regression_models.py::test_coefficients_are_transformed_there_and_back_and_their_volume_is_known",
+        ),
+    ),
+)

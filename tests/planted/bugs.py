@@ -1,4 +1,4 @@
-"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run, what is tuned, what comes after."""
+"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run, tuning, predictions."""
 
 from planted.bug import Bug
 from planted.covariances import COVARIANCES

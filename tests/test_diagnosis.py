@@ -192,6 +192,31 @@ def test_a_second_mode_with_few_and_many_parameters(quick_compilation, size):
     assert modes(drawn(posterior, rows, both)) == ()
 
 
+def test_the_sampler_has_the_temperature_that_counts(quick_compilation):
+    """Two wells, one 6 lower: of no account at temperature 1, and exp(-2) of the other at temperature 3."""
+    import dataclasses
+
+    log_prior = lambda p: jnp.logaddexp(-0.5 * (2 * p[0]) ** 2, -6 - 0.5 * (2 * (p[0] - 12)) ** 2)
+    posterior = iso.Posterior(lambda p, row: 0.0 * (row + p[0]), log_prior)
+    rng = np.random.default_rng(8)
+    draws = drawn(posterior, rng.normal(size=50).astype(np.float32), 0.8 * rng.normal(size=(4, 250, 1)))
+    assert modes(draws) == ()
+    hot = dataclasses.replace(draws.job, sampler=iso.SGNHT(1e-4, 1.0, temperature=3.0))
+    (mode,) = modes(dataclasses.replace(draws, job=hot))
+    assert mode.share == pytest.approx(1 / (1 + np.exp(2)), abs=0.01)
+
+
+def test_empty_leaves_and_one_chain(quick_compilation):
+    x = np.random.default_rng(9).normal(size=200).astype(np.float32)
+    posterior = iso.Posterior(lambda p, row: -0.5 * (row - p["m"]) ** 2 + jnp.sum(p["none"]))
+    init = {"m": jnp.zeros(()), "none": jnp.zeros(0)}
+    draws = iso.sample(posterior, x, init, num_draws=400, num_chains=1, progress=False)
+    assert np.isfinite(draws.summary()["m"].r_hat)
+    found = iso.diagnose(draws, progress=False)
+    assert [b.name for b in found.blocks] == ["m"]
+    assert found.modes == ()
+
+
 def test_a_wide_mode_counts_for_more(quick_compilation):
     """Two modes of equal height, one three times as wide as the other: a share of three quarters."""
 

@@ -208,3 +208,22 @@ def test_a_rare_level_has_the_prior_of_a_common_one():
 def test_scales_of_priors_are_positive():
     with pytest.raises(ValueError, match="`sigma` must be a positive number; got -1"):
         Prior(sigma=-1)
+
+
+def test_classes_go_by_what_the_file_shows():
+    columns = {"a": AGE, "y": SEX == "m"}
+    for given in ("true", True, "True"):
+        assert (
+            regression("logistic", columns, "y", positive=given).data["y"].tolist() == (SEX == "m").tolist()
+        )
+    assert regression("logistic", {"a": AGE, "y": (SEX == "m") * 1}, "y", positive=0.0).data["y"][0] == (
+        SEX[0] != "m"
+    )
+    large = design({"c": np.array([1234567.0, 1234568.0])}, ["c"], categorical=["c"])
+    assert large.names == ("c=1234568.0",)
+    assert design({"c": np.array(["a", "b", "a"])}, ["c"]).names == ("c=b",)
+
+
+def test_a_target_far_from_zero_is_refused():
+    with pytest.raises(ValueError, match=r"`target` must be within 10000 standard deviations of zero"):
+        regression("linear", {"a": AGE, "y": 101325 + AGE / 100}, "y")

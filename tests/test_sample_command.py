@@ -291,3 +291,11 @@ def test_durations_are_in_a_unit_that_fits():
         "about 67 min",
         "about 2.8 h",
     ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_specs_as_other_systems_write_them(encoding, tmp_path):
+    """PowerShell redirects into UTF-16, and some editors put a mark before UTF-8."""
+    path = tmp_path / "spec.toml"
+    path.write_text(example("logistic"), encoding=encoding)
+    assert read_spec(str(path)).model == "logistic"

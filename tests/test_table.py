@@ -84,3 +84,25 @@ def test_parquet_without_its_extra_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr(pd, "read_parquet", absent)
     with pytest.raises(ImportError, match=r"isotherm\[parquet\]"):
         read_table(path)
+
+
+def test_a_line_with_more_fields_than_names_is_refused(tmp_path):
+    """pandas would take the first column for names of rows, and shift all others. An empty field at the end is none."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c\n1,2,3,\n4,5,6,\n")
+    assert {name: x.tolist() for name, x in read_table(path).columns.items()} == {
+        "a": [1, 4],
+        "b": [2, 5],
+        "c": [3, 6],
+    }
+    path.write_text("a,b,c\n1,2,3,9\n4,5,6,8\n")
+    with pytest.raises(ValueError, match="every line must have as many fields as the first, 3"):
+        read_table(path)
+
+
+def test_names_that_look_like_missing_values_and_booleans(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("y,NA,K\ntrue,1,2\nfalse,3,4\n")
+    table = read_table(path)
+    assert list(table.columns) == ["y", "NA", "K"]
+    assert table.columns["y"].tolist() == [True, False]

@@ -209,10 +209,15 @@ def _row(
         mcse=sd / max(mean_size, 1) ** 0.5,
         ess_bulk=bulk,
         ess_tail=float(stats.ess(x, method="tail", prob=(0.05, 0.95), **axes)),
-        r_hat=float(stats.rhat(x, **axes)),
+        r_hat=float(stats.rhat(x if len(x) > 1 else _halves(x), **axes)),
         temperature=float(heat.mean()),
         temperature_error=_error(heat, bulk),
     )
+
+
+def _halves(x: Float[np.ndarray, "1 draw"]) -> Float[np.ndarray, "2 half"]:
+    """One chain as two, to be compared with itself."""
+    return x[:, : 2 * (x.shape[1] // 2)].reshape(2, -1)
 
 
 def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:

@@ -5,8 +5,10 @@ import os
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +27,27 @@ def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra
     structure = {name: _encode(value, arrays) for name, value in record.items()}
     head = {"format": _FORMAT, "structure": structure, "dtypes": [x.dtype.name for x in arrays], **extra}
     text = json.dumps(head)
+    with _replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("record.json", text)
+        for i, x in enumerate(arrays):
+            with archive.open(f"{i}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _to_plain(x), allow_pickle=False)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` in UTF-8, replacing an existing file at once or not at all."""
+    with _replacing(Path(path)) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `path` when all of it is on the disk; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr("record.json", text)
-                for i, x in enumerate(arrays):
-                    with archive.open(f"{i}.npy", "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, _to_plain(x), allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         umask = os.umask(0)

@@ -53,7 +53,8 @@ def measure(problem: "Problem", found: "Warmup", settings: dict[str, Any], *, ef
     seconds(1)  # compiles
     compilation = time.perf_counter() - began
     # By the difference of two runs, for one has costs that do not grow with its steps, such as a pass over the data.
-    steps, base = 8, seconds(8)
+    steps = max(8, getattr(getattr(found, "gradient", None), "refresh", None) or 0)
+    base = seconds(steps)
     while (took := seconds(8 * steps) - base) < _LONG and 8 * steps < total:
         steps, base = 8 * steps, took + base
     run = base + total * max(took, 0.0) / (7 * steps)

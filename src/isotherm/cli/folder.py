@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from isotherm.reporting.record import diagnosis_from_json, diagnosis_to_json, summary_to_json
 from isotherm.reporting.run import images, run_page
+from isotherm.storage import write_text
 
 if TYPE_CHECKING:
     from isotherm.diagnosis.record import Diagnosis
     from isotherm.diagnostics import Summary
     from isotherm.draws import Draws
 
-DRAWS, DIAGNOSIS, REPORT = "draws.iso", "diagnosis.json", "report.html"
+DRAWS, SUMMARY, DIAGNOSIS, REPORT = "draws.iso", "summary.json", "diagnosis.json", "report.html"
 
 
 def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> list[Path]:
     """All files but the draws, which are written as soon as they are there."""
-    _write_json(folder / "summary.json", summary_to_json(summary))
-    if diagnosis is None:
-        (folder / DIAGNOSIS).unlink(missing_ok=True)  # of an earlier run
-    else:
+    _write_json(folder / SUMMARY, summary_to_json(summary))
+    if diagnosis is not None:
         _write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
     write_report(folder, draws, summary, diagnosis)
-    names = (DRAWS, "summary.json", DIAGNOSIS, REPORT)
+    names = (DRAWS, SUMMARY, DIAGNOSIS, REPORT)
     return [folder / name for name in names if (folder / name).exists()]
 
 
@@ -35,8 +34,14 @@ def write_report(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "D
         (folder / "figures" / f"{name}.png").write_bytes(image)
     title = draws.settings.get("title", "Posterior draws")
     page = run_page(draws, summary, pictures, diagnosis=diagnosis, data=None, title=title)
-    (folder / REPORT).write_text(page, encoding="utf-8")
+    write_text(folder / REPORT, page)
     return folder / REPORT
+
+
+def forget(folder: Path) -> None:
+    """What an earlier run left is not about the draws that come now."""
+    for name in (SUMMARY, DIAGNOSIS, REPORT):
+        (folder / name).unlink(missing_ok=True)
 
 
 def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
@@ -53,4 +58,4 @@ def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
 
 
 def _write_json(path: Path, record: dict[str, Any]) -> None:
-    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")

@@ -76,6 +76,12 @@ def sample(options: argparse.Namespace) -> int:
             warnings.showwarning = _warn  # pyrefly: ignore
             spec = read_spec(options.spec)
             return _run(options, spec, pose(spec))
+    except KeyboardInterrupt:
+        from isotherm.cli.folder import DRAWS
+
+        kept = options.out / DRAWS
+        message = f"stopped; the draws are in {kept}" if kept.exists() else "stopped; nothing was written"
+        return _fail(options, message, code=130)
     except (ImportError, OSError) as error:
         return _fail(options, str(error))
     except Exception as error:
@@ -87,7 +93,7 @@ def sample(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     import isotherm as iso
     from isotherm.cli.cost import measure
-    from isotherm.cli.folder import DRAWS, write_run
+    from isotherm.cli.folder import DRAWS, forget, write_run
 
     began = time.perf_counter()
     options.out.mkdir(parents=True, exist_ok=True)  # fail before the work rather than after it
@@ -95,7 +101,8 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     if options.seed is not None:
         settings["seed"] = options.seed
     if options.quick:
-        settings["num_draws"], effort = max(100, settings.get("num_draws", 1000) // _QUICK), 1 / _QUICK
+        whole = settings.get("num_draws", 1000)
+        settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
     say = _silent if options.json else _say
     say(problem.settings["title"])
     shared = {k: settings[k] for k in ("batch_size", "seed") if k in settings}
@@ -106,6 +113,7 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
         return 130
     draws = iso.sample(problem.posterior, problem.data, found, **settings)
     draws.settings.update(problem.settings)
+    forget(options.out)
     draws.save(options.out / DRAWS)
     summary, diagnosis = draws.summary(), None
     interrupted = bool(draws.settings["interrupted"])
@@ -148,11 +156,11 @@ def _declined() -> bool:
     return input("That is long. Go on? [y/N] ").strip().lower() not in ("y", "yes")
 
 
-def _fail(options: argparse.Namespace, message: str) -> int:
+def _fail(options: argparse.Namespace, message: str, *, code: int = 2) -> int:
     print(f"isotherm: {message}", file=sys.stderr)
     if options.json:
-        print(json.dumps({"exit_code": 2, "ok": False, "error": message}))
-    return 2
+        print(json.dumps({"exit_code": code, "ok": False, "error": message}))
+    return code
 
 
 def _say(text: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from isotherm.errors import must
 
 _TEXT, _NAMES, _INTEGER, _NUMBER = "text", "a list of texts", "an integer", "a number"
-_SECTION, _SWITCH, _VALUE = "a section", "true or false", "text or a number"
+_SECTION, _SWITCH, _VALUE = "a section", "true or false", "text, a number, true or false"
 _KEYS = {
     "": {
         "title": _TEXT,
@@ -74,8 +74,8 @@ def read_spec(name: str) -> Spec:
         return Spec(Path.cwd(), function=name)
     path = Path(name)
     try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+        record = tomllib.loads(_text(path))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
     _check(record, "")
     for section in ("data", "prior", "sample"):
@@ -86,6 +86,12 @@ def read_spec(name: str) -> Spec:
     if spec.model is not None and not {"path", "target"} <= set(spec.data):
         raise must("[data]", "a section with `path` and `target`", dict(spec.data))
     return spec
+
+
+def _text(path: Path) -> str:
+    """UTF-8, or UTF-16 as PowerShell writes it; with or without a mark of which."""
+    content = path.read_bytes()
+    return content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
 
 
 def pose(spec: Spec) -> Problem:
@@ -142,7 +148,7 @@ def _is(kind: str, value: Any) -> bool:
         _NUMBER: number,
         _SECTION: isinstance(value, dict),
         _SWITCH: isinstance(value, bool),
-        _VALUE: isinstance(value, str) or number,
+        _VALUE: isinstance(value, str | bool) or number,
     }[kind]
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +75,20 @@ def _read(path: Path, suffix: str) -> dict[str, np.ndarray]:
         except ImportError as error:
             raise missing_extra(path.name, "parquet") from error
     else:
-        frame = pd.read_csv(path, sep="\t" if suffix.startswith(".tsv") else ",", skipinitialspace=True)
+        how = {"sep": "\t" if suffix.startswith(".tsv") else ",", "skipinitialspace": True}
         # pandas gives a second column of the same name another, and one without a name a number.
-        header = pd.read_csv(
-            path, sep="\t" if suffix.startswith(".tsv") else ",", nrows=1, header=None, dtype=str
-        )
+        header = pd.read_csv(path, nrows=1, header=None, dtype=str, na_filter=False, **how)
         names = [str(name).strip() for name in header.iloc[0]]
-        if len(set(names)) < len(names) or "nan" in names:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                frame = pd.read_csv(path, index_col=False, **how)
+        except pd.errors.ParserWarning as error:
+            raise ValueError(
+                f"every line must have as many fields as the first, {len(names)}; some have more. Is there a comma "
+                "at their end, or a column without a name?"
+            ) from error
+        if len(set(names)) < len(names) or "" in names:
             raise ValueError(
                 f"its first line must name every column, each differently; got {', '.join(names)}"
             )
@@ -91,7 +99,7 @@ def _column(series: Any) -> np.ndarray:
     import pandas as pd
 
     if pd.api.types.is_bool_dtype(series.dtype) and not series.isna().any():
-        return series.to_numpy(np.int8)
+        return series.to_numpy(bool)
     if pd.api.types.is_numeric_dtype(series.dtype):
         return series.to_numpy(np.float64, na_value=np.nan) if series.isna().any() else series.to_numpy()
     if pd.api.types.is_datetime64_any_dtype(series.dtype):

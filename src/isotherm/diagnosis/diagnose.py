@@ -13,7 +13,8 @@ from isotherm.diagnosis.estimate import Estimate, mean
 from isotherm.diagnosis.halving import Halving, halve
 from isotherm.diagnosis.heat import Heat, heat
 from isotherm.diagnosis.record import Block, Diagnosis, Thermostat
-from isotherm.diagnostics import Summary
+from isotherm.diagnosis.tails import noise_in_the_tails
+from isotherm.diagnostics import Summary, largest_s
 from isotherm.errors import must
 from isotherm.sampling.checks import as_key
 
@@ -44,27 +45,31 @@ def diagnose(
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
-    keys = jax.random.split(as_key(seed), 3)
+    keys = jax.random.split(as_key(seed), 4)
     summary, job = draws.summary(), draws.job
     problems, notes = list(summary.problems), []
     if not summary.rows:
         return Diagnosis(False, summary.verdict, summary.problems, (), (), None, summary, None, None, None)
     found = compared = modes = None
     if job is None:
-        notes.append("Gradients and chains of half the step need the run itself, not a file of its draws.")
+        notes.append(
+            "Gradients, chains of half the step and other modes need the run itself, not a file of its draws."
+        )
     else:
         found = heat(draws, job, effort=effort, key=keys[0])
+        problems += _about_tails(draws, noise_in_the_tails(draws, job, key=keys[3]))
         if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append(
                 "Chains of half the step were not run, nor other modes looked for: these have not mixed."
             )
-        elif callable(h := job.sampler.step_size) or _scheduled(job.sampler):
-            notes.append("Chains of half the step were not run: a setting follows a schedule.")
         else:
-            compared = halve(draws, job, float(h) / 2, effort=effort, key=keys[1], progress=progress)
-            if compared is None:
-                problems.append("chains of half the step, started at these draws, failed or were interrupted")
             modes = elsewhere(draws, job, effort=effort, key=keys[2])
+            if callable(h := job.sampler.step_size) or _scheduled(job.sampler):
+                notes.append("Chains of half the step were not run: a setting follows a schedule.")
+            else:
+                compared = halve(draws, job, float(h) / 2, effort=effort, key=keys[1], progress=progress)
+                if compared is None:
+                    problems.append("chains of half the step, started at these draws, failed")
     thermostat = _thermostat(draws)
     blocks = tuple(_blocks(draws, summary, found, compared))
     problems += _about_variance(draws, summary, blocks, found, compared)
@@ -98,7 +103,9 @@ def _blocks(
     chains, begin = np.flatnonzero(draws.complete), 0
     kinetic = draws.moments.kinetic
     T = summary.target_temperature
-    for i, (name, leaf) in enumerate(draws.flat().items()):
+    full = {name: leaf for name, leaf in draws.flat().items() if leaf.size > 0}
+    where = list(draws.flat())
+    for i, (name, leaf) in enumerate(full.items()):
         size = int(np.prod(leaf.shape[2:]))
         own = slice(begin, begin + size)
         rows = summary.rows[own]
@@ -125,7 +132,9 @@ def _blocks(
             r_hat=max(row.r_hat for row in rows),
             ess_bulk=min(row.ess_bulk for row in rows),
             ess_tail=min(row.ess_tail for row in rows),
-            kinetic_temperature=None if kinetic is None else float(kinetic[chains, i].mean()) / T,
+            kinetic_temperature=None
+            if kinetic is None
+            else float(kinetic[chains, where.index(name)].mean()) / T,
             temperature=t,
             temperature_error=error,
             **extra,
@@ -176,6 +185,19 @@ def _about_means(summary: Summary, compared: Halving | None) -> Iterator[str]:
             f"mean of `{summary.rows[i].name}` about {abs(off):.2f} sd too {side}, by chains of half the step: "
             "reduce step_size"
         )
+
+
+def _about_tails(draws: "Draws", s: float | None) -> Iterator[str]:
+    limit, scheme = largest_s(draws.settings["sampler"])
+    if s is None or s <= limit or (draws.settings.get("s") or 0.0) > limit:  # which the summary tells
+        return
+    n, N = draws.settings["batch_size"], draws.settings["num_data"]
+    rows = math.ceil(n * s / limit)
+    repair = f"raise batch_size to {rows}" if rows <= N else "reduce step_size, or take all rows"
+    yield (
+        f"the gradient noise grows far out, to s = {s:.2g} where the {scheme} scheme bears {limit:g}, and cuts the "
+        f"tails off: {repair}"
+    )
 
 
 def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | None) -> Iterator[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import passes, tree
-from isotherm.diagnosis.heat import free, inside, some
+from isotherm.diagnosis.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
 from isotherm.tuning.descent import descend
 from isotherm.tuning.newton import NotNormalError, Point, climb
@@ -55,7 +55,7 @@ def elsewhere(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""])
     there = inside(seen)
     if len(there) < 2:
         return None
-    seen = jax.tree.map(lambda x: x[:, there].reshape(-1, *x.shape[2:]), seen)
+    seen = end_to_end(seen, there)
     like = jax.tree.map(lambda x: x[0], seen)
     cloud = np.asarray(jax.vmap(tree.ravel)(seen), np.float64)
     sd = np.maximum(cloud.std(axis=0), 1e-300)
@@ -74,7 +74,8 @@ def elsewhere(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""])
     )
     own = flat(down(jax.tree.map(lambda x: x[np.resize(near, _WAYS)], seen), key=keys[2]))[: len(ends)]
     rng = np.random.default_rng(int(jax.random.key_data(keys[3])[-1]))
-    look = _Look(posterior, job.data, like, rng)
+    T = float(job.sampler.temperature_at(jnp.asarray(draws.settings["steps"])))
+    look = _Look(posterior, job.data, like, T, rng)
     found: list[Mode] = []
     for pair in zip(ends, own, strict=True):
         mode = look.mode(*pair)
@@ -115,9 +116,11 @@ def _apart(a: Mode, b: Mode, sd: Float[np.ndarray, " d"]) -> bool:
 class _Look:
     """A posterior and the rows by which places are compared."""
 
-    def __init__(self, posterior: Posterior, data: PyTree, like: PyTree, rng: np.random.Generator) -> None:
-        self.posterior, self.data, self.like = posterior, data, like
-        self.T, self.num_data = float(posterior.temperature), jax.tree.leaves(data)[0].shape[0]
+    def __init__(
+        self, posterior: Posterior, data: PyTree, like: PyTree, T: float, rng: np.random.Generator
+    ) -> None:
+        self.posterior, self.data, self.like, self.T = posterior, data, like, T
+        self.num_data = jax.tree.leaves(data)[0].shape[0]
         size = min(_LOOKED_AT, self.num_data)
         index = np.sort(rng.choice(self.num_data, size, replace=False))
         self.rows, self.left_out = (

@@ -64,6 +64,8 @@ def halve(
         thinning=2 * job.thinning,
     )
     outcome = run(companion, progress=progress, title="half the step")
+    if outcome.interrupted:
+        raise KeyboardInterrupt
     found = to_draws(companion, outcome, [companion.sampler], draws.num_chains)[0]
     if not found.complete.all() or found.num_draws < num_draws:
         return None
@@ -93,6 +95,8 @@ def _compare(draws: "Draws", other: "Draws", chains: np.ndarray) -> tuple[Estima
     means, variances, blocks = [], [], []
     for x, y in zip(draws.flat().values(), other.flat().values(), strict=True):
         a, b = (z.reshape(*z.shape[:2], -1).astype(np.float64) for z in (x[chains], y))
+        if a.shape[2] == 0:
+            continue
         sd = np.maximum(a.std(axis=(0, 1)), 1e-300)
         a, b = ((z - a.mean(axis=(0, 1))) / sd for z in (a, b))
         own, others = mean(a), mean(b)

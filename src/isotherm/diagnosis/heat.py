@@ -67,7 +67,7 @@ def heat(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""]) -> H
     excess = lambda a, b: (a * b / T - 1).reshape(*shape, -1)
     each = excess(y, g)
     bounds = np.cumsum([0, *(x[0].size for x in jax.tree.leaves(flat))])
-    blocks = np.stack([each[..., a:b].mean(axis=2) for a, b in pairwise(bounds)], axis=2)
+    blocks = np.stack([each[..., a:b].mean(axis=2) for a, b in pairwise(bounds) if b > a], axis=2)
     u = _directions(_still(job.kernel), job.data, flat, keys[2])
     directions = None if u is None else mean(excess(y @ u.T, g @ u.T))
     return Heat(mean(each), mean(blocks), directions, batches * kernel.batch_size)
@@ -107,6 +107,11 @@ def positions(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
     """What the sampler moved, from parameters as draws have them: leaves (chain, draw, ...)."""
     theta, chart = free(job, params), job.kernel.preconditioner
     return theta if chart is None else jax.vmap(jax.vmap(chart.from_params))(theta)
+
+
+def end_to_end(v: PyTree[Array], draws: np.ndarray) -> PyTree[Array]:
+    """These draws of all chains, one chain after the other: leaves (m, ...)."""
+    return jax.tree.map(lambda x: x[:, draws].reshape(x.shape[0] * len(draws), *x.shape[2:]), v)
 
 
 def _fresh(kernel: Kernel, rows: int) -> tuple[Kernel, int]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from isotherm.errors import IsothermWarning, must
 
 _LEVELS = 100  # of a category; text with more is a mistake in a column of numbers more often than not
-_FAR = 1e4  # standard deviations between a column and zero: more, and 32 bits do not hold its intercept
+FAR = 1e4  # standard deviations between a column and zero: more, and 32 bits do not hold its intercept
 _DEPENDENT = 1e-6  # eigenvalue of the correlations below which columns depend on each other
 _MOST, _ROWS = 2000, 65536  # columns for which that is looked at; rows taken at a time
 
@@ -83,7 +83,7 @@ def design(
     references = {}
     for name in features:
         values = columns[name]
-        if name in categorical or values.dtype == object:
+        if name in categorical or values.dtype.kind in "OUS":
             levels, codes = factor(name, values)
             if len(levels) < 2:
                 raise _constant(name, levels[0])
@@ -100,8 +100,8 @@ def design(
         mean, sd = values.mean(), values.std()
         if not sd > 0:
             raise _constant(name, values[0])
-        if abs(mean) > _FAR * sd:
-            rule = f"within {_FAR:g} standard deviations of zero"
+        if abs(mean) > FAR * sd:
+            rule = f"within {FAR:g} standard deviations of zero"
             raise must(name, rule, float(mean), "Subtract a round number near its mean.")
         if standardize:
             # Of two values, a rare one would make the standard deviation small and its prior absurdly wide.
@@ -161,6 +161,8 @@ def factor(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
         repair = f"It has {len(levels)}, such as this in row {_row(values, example)}."
         raise must(name, rule, example, repair)
     texts = [f"{level:g}" if isinstance(level, float) else str(level) for level in levels]
+    if len(set(texts)) < len(texts):
+        texts = [repr(level) for level in levels.tolist()]
     order = np.argsort(texts) if values.dtype == object else np.arange(len(levels))
     return [texts[i] for i in order], np.argsort(order)[codes]
 

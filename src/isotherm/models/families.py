@@ -53,9 +53,13 @@ class Prior:
             if standardize
             else ("unit of the column", "units")
         )
+        where = "columns are at their means" if standardize else "columns are zero"
+        around = "around the log of the mean rate" if model in COUNTS else "around zero"
+        if model in SCALES and SCALES[model] == "sigma" and standardize:
+            around = "around the mean of the target"
         told = {
             "coefficients": f"normal, sd {self.coefficients:g} per {per}",
-            "intercept": f"normal, sd {self.intercept:g}, at the mean of the columns",
+            "intercept": f"normal, sd {self.intercept:g}, {around}, where {where}",
         }
         if SCALES.get(model) == "sigma":
             told["sigma"] = f"exponential, mean {self.sigma:g} {of}"

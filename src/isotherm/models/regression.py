@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.errors import must
-from isotherm.models.design import Standardized, design, factor, numbers
+from isotherm.models.design import FAR, Standardized, design, factor, numbers
 from isotherm.models.families import (
     CLASSES,
     COUNTS,
@@ -155,10 +155,13 @@ def _rows(
         origin = math.log(max(float(y.mean() / np.exp(added).mean()), 1e-9))
     elif model not in CLASSES:
         y, added = y - added, np.zeros(len(y))
-        if standardize:
-            origin, unit = float(y.mean()), float(y.std())
-        if not unit > 0:
+        if not (sd := float(y.std())) > 0:
             raise must("target", "a column that varies", float(y[0]))
+        if abs(mean := float(y.mean())) > FAR * sd:
+            rule = f"within {FAR:g} standard deviations of zero"
+            raise must("target", rule, mean, "Subtract a round number near its mean.")
+        if standardize:
+            origin, unit = mean, sd
         rows["y"] = (y - origin) / unit
     if added.any():
         rows["offset"] = added
@@ -189,9 +192,11 @@ def _target(
         if len(classes) < 2:
             raise must(name, "a target of at least two values", classes)
         if positive is not None:
-            if str(positive) not in classes:
+            called = f"{positive:g}" if isinstance(positive, float) else str(positive)
+            called = next((c for c in classes if c.lower() == called.lower()), called)
+            if called not in classes:
                 raise must("positive", f"one of {' and '.join(classes)}", positive)
-            if str(positive) == classes[0]:
+            if called == classes[0]:
                 classes, codes = classes[::-1], 1 - codes
         return codes, classes
     y = numbers(name, values)

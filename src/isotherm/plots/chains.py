@@ -39,7 +39,7 @@ def traces(draws: Draws, names: Sequence[str] | None = None) -> "Figure":
             left.plot(at, values[at], color=color, lw=0.5, alpha=0.8)
             if (curve := density(values)) is not None:
                 right.plot(curve[1], curve[0], color=color, lw=1.2)
-        left.set_title(parameter.name, loc="left", fontsize=10, pad=3)
+        left.set_title(parameter.name, loc="left", fontsize=10, pad=3, parse_math=False)
         left.set_title(f"R-hat {parameter.r_hat:.3f}", loc="right", fontsize=9, color=MUTED, pad=3)
         left.margins(x=0.005)
         tidy(left)
@@ -75,7 +75,7 @@ def convergence(
         ax.axhline(0, color=MUTED, lw=0.8)
         for chain, line in enumerate(away):
             ax.plot(x, line, color=CHAINS[chain % len(CHAINS)], lw=1.2)
-        ax.set_title(parameter.name, loc="left", fontsize=10, pad=3)
+        ax.set_title(parameter.name, loc="left", fontsize=10, pad=3, parse_math=False)
         least = max(least, 1.2 * float(np.max(np.abs(away[:, -1]))))
         ax.set_ylim(-least, least)
         tidy(ax)
@@ -151,7 +151,9 @@ def moment_of(draws: Draws) -> tuple[Float[np.ndarray, " draw"], str]:
     if known.get("steps") is None:
         return count, "draw"
     steps = known["burn_in"] + count * known["thinning"]
-    return steps * known["batch_size"] / known["num_data"], "passes over the data"
+    passes = known.get("data_passes")  # with those that move anchors
+    each = known["batch_size"] / known["num_data"] if passes is None else passes / max(1, known["steps"])
+    return steps * each, "passes over the data"
 
 
 def _target(draws: Draws, reference: Draws | PyTree) -> tuple[list[np.ndarray], list[np.ndarray]]:

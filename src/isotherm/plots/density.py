@@ -83,9 +83,9 @@ def pairs(draws: Draws, names: Sequence[str] | None = None) -> "Figure":
         ax.locator_params(nbins=3)
         ax.tick_params(labelbottom=i == n - 1, labelleft=j == 0 and i > 0)
         if i == n - 1:
-            ax.set_xlabel(what.parameters[j].name, fontsize=10)
+            ax.set_xlabel(what.parameters[j].name, fontsize=10, parse_math=False)
         if j == 0 and i > 0:
-            ax.set_ylabel(what.parameters[i].name, fontsize=10)
+            ax.set_ylabel(what.parameters[i].name, fontsize=10, parse_math=False)
     figure.align_labels()
     title(figure, f"{len(at):,} of {values[0].size:,} draws, a colour a chain", what.note)
     return figure
@@ -109,7 +109,7 @@ def _marginal(
     ax.tick_params(left=False, labelleft=False)
     ax.locator_params(axis="x", nbins=4)
     if named:
-        ax.set_title(parameter.name, fontsize=10, loc="left")
+        ax.set_title(parameter.name, fontsize=10, loc="left", parse_math=False)
 
 
 def _reference(

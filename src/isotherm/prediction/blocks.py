@@ -29,6 +29,10 @@ def chosen(draws: Draws, draws_used: int | None = None) -> Draws:
         told = "; ".join(dict.fromkeys(draws.status))
         raise ValueError(f"`draws` must have a chain that did not fail; got: {told}.")
     count = draws.num_draws
+    if count == 0:
+        raise ValueError(
+            f"`draws` must have at least one draw; got none: {'; '.join(dict.fromkeys(draws.status))}."
+        )
     if draws_used is not None:
         check_count("draws_used", draws_used, minimum=len(chains), repair="Take one of each chain at least.")
         count = min(count, draws_used // len(chains))

@@ -30,7 +30,7 @@ def traces(draws: "Draws", parameters: Sequence[tuple[str, int]]) -> "Figure":
             axis.plot(
                 np.arange(len(chain))[::every], chain[::every], color=_color(c), linewidth=0.6, alpha=0.8
             )
-        axis.set_title(name, fontsize=10, loc="left")
+        axis.set_title(name, fontsize=10, loc="left", parse_math=False)
         _light(axis)
     axes[-1].set_xlabel("draw")
     return figure
@@ -49,7 +49,7 @@ def marginals(draws: "Draws", parameters: Sequence[tuple[str, int]]) -> "Figure"
         for c, chain in zip(np.flatnonzero(draws.complete), values, strict=True):
             height, _ = np.histogram(chain, bins=bins, density=True)
             axis.stairs(height, bins, color=_color(int(c)), linewidth=1.0)
-        axis.set_title(name, fontsize=10, loc="left")
+        axis.set_title(name, fontsize=10, loc="left", parse_math=False)
         axis.set_yticks([])
         axis.locator_params(axis="x", nbins=4)
         _light(axis)

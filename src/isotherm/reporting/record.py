@@ -45,7 +45,8 @@ def diagnosis_from_json(record: Mapping[str, Any], summary: Summary) -> Diagnosi
 def _filled(kind: Any, record: Mapping[str, Any]) -> Any:
     """Null is NaN again where a number is due."""
     due = {f.name for f in dataclasses.fields(kind) if f.type in (float, "float")}
-    return kind(**{k: math.nan if v is None and k in due else v for k, v in record.items()})
+    known = {f.name for f in dataclasses.fields(kind)}  # another version may have had others
+    return kind(**{k: math.nan if v is None and k in due else v for k, v in record.items() if k in known})
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from isotherm.diagnostics import Summary
 from isotherm.reporting import citation, figures, page
 from isotherm.reporting.page import Html, Section
 from isotherm.reporting.tables import by_r_hat, findings, parameters
+from isotherm.storage import write_text
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -46,7 +47,7 @@ def report(
     text = run_page(draws, summary, images(draws, summary), diagnosis=diagnosis, data=data, title=title)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
     return path
 
 

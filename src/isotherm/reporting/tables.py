@@ -36,6 +36,15 @@ def parameters(draws: "Draws", summary: Summary) -> Iterator[Html]:
     header = ("parameter", "mean", "sd", "5 %", "95 %", "R-hat", "ESS", "T")
     body = [_cells(draws, rows[i], i) for i in order]
     yield page.numbers(header, body, caption="Posterior mean, standard deviation and 90 % interval")
+    if summary.derived:
+        own = summary.derived[:_ALL]
+        more = f", the first {_ALL} of {len(summary.derived):,}" if len(summary.derived) > _ALL else ""
+        cells = [
+            (r.name, _fixed(r.mean, r.sd), _fixed(r.sd, r.sd), f"{r.r_hat:.3f}", f"{r.ess_bulk:,.0f}")
+            for r in own
+        ]
+        header = ("derived", "mean", "sd", "R-hat", "ESS")
+        yield page.numbers(header, cells, caption=f"Functions of the parameters{more}")
     yield page.paragraph(
         "R-hat compares chains and should be at most 1.01; ESS is how many independent draws these are worth. "
         f"T is the temperature of the parameter, {summary.target_temperature:g} where its variance is right."

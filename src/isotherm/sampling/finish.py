@@ -101,9 +101,7 @@ def _noise(job: Job, outcome: Outcome, sampler: Sampler, lanes: slice) -> dict[s
     data = job.kernel.minibatch.arrange(job.data, key=keys[-1])
     looks = []
     for lane, key in zip(alive, keys[:-2], strict=False):
-        position, anchor = jax.tree.map(
-            lambda x, i=lane: x[i], (outcome.lanes.state.position, outcome.anchors)
-        )
+        position, anchor = jax.tree.map(lambda x, i=lane: x[i], outcome.oldest)
         kernel = loop.at_lane(job.kernel, sampler, anchor)
         noise = measure(kernel, sampler, data, position, step=outcome.steps, key=key)
         looks += [] if noise is None else [(noise, kernel, position)]

@@ -49,12 +49,16 @@ class Job:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a job: kept draws, lanes and moving anchors at the end, and where each was last seen in order."""
+    """What came of a job: kept draws, lanes and moving anchors at the end, and where each was last seen in order.
+
+    `oldest` are positions and anchors when anchors last moved, just before: where the noise is largest.
+    """
 
     kept: loop.Kept
     lanes: loop.Lane
     sane: PyTree
     anchors: Anchor | None
+    oldest: tuple[PyTree, Anchor | None]
     steps: int
     interrupted: bool
     seconds: float
@@ -78,12 +82,14 @@ def run(
         capacity = _capacity(lanes)
         pace = _Pace(job, capacity, chunk_steps)
         sane, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
+        oldest = None
         if cancelled:
             stopped.set()
         while step < job.num_steps and not stopped.is_set():
             if (arrangement := _arrangement(job, step)) != arranged_at:
                 arranged_at, data = arrangement, _arranged(job, arrangement)
             if anchors is not None and step > 0 and step % refresh_every(job) == 0:
+                oldest = (lanes.state.position, anchors)
                 anchors = _anchors(job, lanes.state.position)
             num_kept, thinning = pace.next(step)
             collect = step >= job.burn_in
@@ -115,7 +121,16 @@ def run(
         interrupted = stopped.is_set() and step < job.num_steps
     if (ended >= 0).all():
         store.truncate(max(0, (int(ended.max()) - job.burn_in) // job.thinning))
-    return Outcome(store.result(lanes), lanes, sane, anchors, step, interrupted, time.perf_counter() - began)
+    return Outcome(
+        store.result(lanes),
+        lanes,
+        sane,
+        anchors,
+        oldest or (lanes.state.position, anchors),
+        step,
+        interrupted,
+        time.perf_counter() - began,
+    )
 
 
 class _Pace:

@@ -6,7 +6,7 @@ Ten classes, 10,000 of the 60,000 rows for training, all 10,000 for testing; 6,2
 module and once as an Equinox module. Adam has its weight decay and its epochs chosen by rows held out, and is
 then trained on all rows from four seeds. Each of four chains starts where one of those ended. Needs the extra `flax`.
 
-A convolution is written as patches times a matrix: in a compiled loop on a CPU that is about fifteen times as fast as
+A convolution is written as patches times a matrix: in a compiled loop on a CPU that is several times as fast as
 `lax.conv_general_dilated`. For the same reason chains run one after the other.
 """
 

@@ -105,7 +105,9 @@ def test_intervals_are_those_that_were_asked_for_and_it_prints():
     low, high = found.interval(0.9)
     assert np.array_equal(low, found.quantiles[0])
     assert np.array_equal(high, found.quantile(0.95))
-    with pytest.raises(ValueError, match=r"`level` must be one of .* got 0.1. Predict with `quantiles=\(0.1"):
+    with pytest.raises(
+        ValueError, match=r"`probability` must be .* got 0.8. Predict with `quantiles=\(0.1, 0.9\)`"
+    ):
         found.interval(0.8)
     lines = str(found).splitlines()
     assert lines[0] == "11 rows of 2, 120 draws"

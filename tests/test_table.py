@@ -87,7 +87,7 @@ def test_parquet_without_its_extra_names_it(tmp_path, monkeypatch):
 
 
 def test_a_line_with_more_fields_than_names_is_refused(tmp_path):
-    """pandas would take the first column for names of rows, and shift all others. An empty field at the end is none."""
+    """pandas would take the first column for names of rows, and shift all others; an empty one at the end is none."""
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n1,2,3,\n4,5,6,\n")
     assert {name: x.tolist() for name, x in read_table(path).columns.items()} == {

@@ -101,7 +101,7 @@ def summarise(draws: "Draws") -> Summary:
     """A `Summary` of the chains that have all their draws."""
     chains = np.flatnonzero(draws.complete)
     if len(chains) == 0 or draws.num_draws < 4:
-        told = "; ".join(dict.fromkeys(draws.status))
+        told = "; ".join(text.rstrip(".") for text in dict.fromkeys(draws.status))
         return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {told}.", (told,))
     rows, labels = [], labels_of(draws)
     temperatures = jax.tree.leaves(draws.moments.temperature)

@@ -15,8 +15,8 @@ OUTPUTS = (
         "interval-with-one-tail",
         "The central interval of probability p leaves 1 - p below it.",
         "prediction/record.py",
-        "return self.quantile((1 - probability) / 2), self.quantile((1 + probability) / 2)",
-        "return self.quantile(1 - probability), self.quantile(probability)",
+        "ends = (1 - probability) / 2, (1 + probability) / 2",
+        "ends = 1 - probability, probability",
         ("test_predict.py::test_intervals_are_those_that_were_asked_for_and_it_prints",),
     ),
     Bug(

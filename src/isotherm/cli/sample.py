@@ -146,6 +146,8 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     say(f"\n{summary}" if diagnosis is None else f"\n{summary}\n{diagnosis}")
     for file in files:
         say(f"{file.stem:9} {file}")
+    if not (options.out / "figures").exists():
+        say("The report has no figures: they need the extra `plots`, pip install 'isotherm[plots]'.")
     return code
 
 

@@ -54,7 +54,13 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
         )
     x = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
     if x.dtype.kind in "OUSMm":
-        raise must(label, "numeric", x, "Encode text, dates and objects as numbers.", error=TypeError)
+        raise must(
+            label,
+            "numeric",
+            x,
+            "Encode text, dates and objects as numbers; of a table of mixed types take `.astype(float)`.",
+            error=TypeError,
+        )
     if x.ndim == 0:
         raise must(
             label,

@@ -158,7 +158,10 @@ def factor(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
     if len(levels) > _LEVELS:
         example = next((v for v in values if not _is_number(v)), values[0])
         rule = f"a column of numbers, or of text with at most {_LEVELS} different values"
-        repair = f"It has {len(levels)}, such as this in row {_row(values, example)}."
+        repair = (
+            f"It has {len(levels)}, such as this in row {_row(values, example)}. Leave a column of names out: "
+            "`features` lists those to use."
+        )
         raise must(name, rule, example, repair)
     texts = [f"{level:g}" if isinstance(level, float) else str(level) for level in levels]
     if len(set(texts)) < len(texts):

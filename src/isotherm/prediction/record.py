@@ -44,7 +44,16 @@ class Prediction(Printed):
         self, probability: float
     ) -> tuple[Float[np.ndarray, "row ..."], Float[np.ndarray, "row ..."]]:
         """The central interval of this probability, where both of its quantiles were asked for."""
-        return self.quantile((1 - probability) / 2), self.quantile((1 + probability) / 2)
+        ends = (1 - probability) / 2, (1 + probability) / 2
+        if not all(np.any(np.isclose(self.levels, end, rtol=0, atol=1e-6)) for end in ends):
+            wanted = ", ".join(f"{end:.6g}" for end in ends)
+            raise must(
+                "probability",
+                f"of two of the quantiles {self.levels}",
+                probability,
+                f"Predict with `quantiles=({wanted})`.",
+            )
+        return self.quantile(ends[0]), self.quantile(ends[1])
 
     def __len__(self) -> int:
         return len(self.mean)

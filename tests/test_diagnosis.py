@@ -159,6 +159,7 @@ def modes(draws):
     return elsewhere(draws, draws.job, effort=1.0, key=jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_a_bent_posterior_has_one_mode(quick_compilation):
     """Straight lines leave it, but not those to the nearest draw; half of it is another mode all the same."""
     posterior = iso.Posterior(
@@ -192,6 +193,7 @@ def test_a_second_mode_with_few_and_many_parameters(quick_compilation, size):
     assert modes(drawn(posterior, rows, both)) == ()
 
 
+@pytest.mark.slow
 def test_the_sampler_has_the_temperature_that_counts(quick_compilation):
     """Two wells, one 6 lower: of no account at temperature 1, and exp(-2) of the other at temperature 3."""
     import dataclasses
@@ -206,6 +208,7 @@ def test_the_sampler_has_the_temperature_that_counts(quick_compilation):
     assert mode.share == pytest.approx(1 / (1 + np.exp(2)), abs=0.01)
 
 
+@pytest.mark.slow
 def test_empty_leaves_and_one_chain(quick_compilation):
     x = np.random.default_rng(9).normal(size=200).astype(np.float32)
     posterior = iso.Posterior(lambda p, row: -0.5 * (row - p["m"]) ** 2 + jnp.sum(p["none"]))

@@ -77,6 +77,7 @@ def test_save_and_load_keep_every_leaf_in_its_place(posterior, with_like, tmp_pa
     assert again.complete.tolist() == [True, False]
 
 
+@pytest.mark.slow
 def test_a_real_run_comes_back_whole(tmp_path):
     draws = call(num_draws=20)
     draws.save(tmp_path / "deep" / "run.iso")
@@ -171,6 +172,7 @@ def test_verdict_says_when_the_noise_was_not_measured():
     assert draws.summary().verdict.endswith("was not measured.")
 
 
+@pytest.mark.slow
 def test_verdict_sees_parameters_at_different_temperatures():
     """SGNHT under noise in one coordinate: the mean temperatures are right and the verdict is not taken in."""
 

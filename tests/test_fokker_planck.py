@@ -62,6 +62,7 @@ def test_proposition_1():
     assert sgnht(density(A + h * sigma**2 / 2), sigma**2 * M) != 0, "beta belongs in the mean of xi"
 
 
+@pytest.mark.slow
 def test_sgnht_does_not_preserve_the_target_under_other_noise():
     """Neither parameter-dependent nor constant anisotropic noise, whatever mean xi is given."""
     c = sp.Symbol("c")

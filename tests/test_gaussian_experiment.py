@@ -47,6 +47,7 @@ def test_outside_the_support_the_gradient_is_nan(x):
     assert np.isnan(force["gamma"])
 
 
+@pytest.mark.slow
 def test_exact_posterior_is_the_normalised_log_density(x):
     """Closed form and model differ by the evidence alone, and the marginals are those of the joint."""
     exact = exact_posterior(x)

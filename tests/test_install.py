@@ -46,6 +46,7 @@ for code in {codes!r}:
 """
 
 
+@pytest.mark.slow
 def test_the_core_samples_without_any_extra_and_each_is_named():
     codes = [code for _, code in EXTRAS.values()]
     script = CORE.format(packages=tuple(EXTRAS), codes=codes)

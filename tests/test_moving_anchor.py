@@ -104,6 +104,7 @@ def test_draws_are_right_and_noise_is_small():
     assert found.ok, found.verdict
 
 
+@pytest.mark.slow
 def test_noise_is_measured_where_anchors_are_oldest(quick_compilation):
     """Whether the run ends just before a refresh or just after it."""
     s = [sample(50, hw=0.3, batch_size=20, num_draws=n).settings["s"] for n in (399, 400, 401, 402)]
@@ -112,6 +113,7 @@ def test_noise_is_measured_where_anchors_are_oldest(quick_compilation):
     assert 1 / 4 < s[2] / s[0] < 4  # of two chains' ways
 
 
+@pytest.mark.slow
 def test_an_anchor_left_behind_is_told(quick_compilation):
     _, _, mode, _ = regression()
     far = iso.ControlVariate(anchor=mode + 3.0)

@@ -146,7 +146,8 @@ def test_a_filter_says_what_is_trainable(case):
     np.testing.assert_allclose(net.apply(net.init, jnp.asarray(X)), outputs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("case", [pytest.param(equinox_case, marks=pytest.mark.slow), flax_case])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [equinox_case, flax_case])
 def test_it_samples_and_gives_a_module_for_each_draw(case):
     library, module, _, _ = case()
     net = library.posterior(module, "categorical")

@@ -128,6 +128,7 @@ def test_a_constant_as_long_as_the_data_is_named_apart():
     np.testing.assert_allclose(posterior.row_log_likelihoods(params, half), wanted, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_draws_have_the_deterministic_sites_and_can_be_judged(tmp_path):
     def model(table, y):
         scale = numpyro.sample("scale", dist.LogNormal(0, 1))

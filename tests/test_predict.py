@@ -173,6 +173,7 @@ def test_a_row_that_no_draw_allows_and_one_that_has_no_density(as_a_user):
         iso.log_likelihood(draws, lambda p, y: p, np.zeros(2))
 
 
+@pytest.mark.slow
 def test_arviz_computes_loo_of_what_it_is_given():
     """A normal mean from n rows, whose leave-one-out densities are known: N(mean of the others, 1 + 1/(n - 1))."""
     import arviz_stats

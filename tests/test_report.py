@@ -118,6 +118,7 @@ def test_what_to_cite_is_what_the_repository_says():
     assert "2015" in plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_browser_shows_all_of_it(dark, whole, tmp_path):
     """A phone and a desk: nothing sticks out, every figure is there, text stands out from its ground."""
@@ -137,6 +138,7 @@ def test_a_browser_shows_all_of_it(dark, whole, tmp_path):
     assert (screens[0]["ground"] == "rgb(253, 253, 252)") is not dark
 
 
+@pytest.mark.slow
 def test_a_browser_sees_what_is_wrong(tmp_path):
     """The measurements themselves: a page with every fault that the test above looks for."""
     bad = page.page("Wide", "pale", [])

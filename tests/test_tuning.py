@@ -292,6 +292,7 @@ def test_a_small_network_is_sampled_from_several_places():
     assert np.sqrt(np.mean((fit - np.sin(2 * x[:, 0])) ** 2)) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_settings_of_a_run_made_by_hand_are_recorded():
     posterior, data = small()

@@ -4,6 +4,7 @@ Two parameters, a generic potential U(theta), diagonal mass, any temperature and
 SGHMC the noise covariance C(theta) is a generic symmetric matrix of functions; for SGNHT it is sigma^2 M.
 """
 
+import pytest
 import sympy as sp
 
 t = sp.symbols("theta1 theta2", real=True)

@@ -173,7 +173,7 @@ def test_a_bent_posterior_has_one_mode(quick_compilation):
     assert modes(drawn(posterior, rows, np.stack([a, b], axis=2))) == ()
 
 
-@pytest.mark.parametrize("size", [2, 1100])
+@pytest.mark.parametrize("size", [2, pytest.param(1100, marks=pytest.mark.slow)])
 def test_a_second_mode_with_few_and_many_parameters(quick_compilation, size):
     """Two modes of one parameter: their share is told by the Hessian, or by their heights."""
     share, apart = 0.2, 6.0

@@ -124,6 +124,7 @@ def test_like_of_another_model_is_refused(tmp_path):
         iso.load(tmp_path / "run.iso", like={"a": jnp.zeros(2), "c": jnp.zeros(2)})
 
 
+@pytest.mark.slow
 def test_arviz_gets_names_dims_and_statistics():
     posterior = iso.Posterior(lambda t, d: -0.5 * jnp.sum((d - t["w"]) ** 2) - 0.5 * t["rest"][0] ** 2)
     init = {"w": jnp.zeros(2), "rest": (jnp.zeros(()),)}

@@ -36,6 +36,7 @@ def chunked(monkeypatch, steps, **options):
     return draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",
     [iso.WithReplacement(), iso.RandomBlocks(rows_per_run=4, reshuffle_every=9)],
@@ -91,6 +92,7 @@ def test_moments_far_from_zero():
     assert abs(draws.moments.variance[0] / expected - 1) < 5 * 0.002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "seen"),
     [
@@ -256,6 +258,7 @@ def test_init_with_a_chain_axis_and_jitter():
     assert np.all(np.abs(jittered.std(axis=0) / 0.5 - 1) < 5 / 800**0.5)
 
 
+@pytest.mark.slow
 def test_full_data_gradient_has_no_noise_and_ignores_the_batch_size():
     a = call(iso.SGNHT(0.02, 2.0), gradient=iso.FullData(), batch_size=8)
     b = call(iso.SGNHT(0.02, 2.0), gradient=iso.FullData(), batch_size=40)

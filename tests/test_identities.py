@@ -65,6 +65,7 @@ def assert_same(a, b, *, ulps: int = 0) -> None:
             np.testing.assert_allclose(u, v, rtol=0, atol=bound, err_msg=f"seed {SEED}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "covariance",
     [
@@ -103,6 +104,7 @@ def test_sgnht_with_infinite_thermal_mass_is_sghmc():
     assert_same(sgnht, sghmc)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

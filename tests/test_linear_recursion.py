@@ -46,6 +46,7 @@ def check_momentum(sampler, theory, *, seed) -> Result:
     return check(sampler, theory.covariance, theory.kinetic, seed=seed)
 
 
+@pytest.mark.slow
 def test_sghmc_without_an_estimate_is_hot_as_predicted():
     """Gradient noise left alone heats SGHMC from T = 0.7 to what the recursion gives, above 1.2."""
     theory = sghmc(MODEL, H, A, NONE)
@@ -53,6 +54,7 @@ def test_sghmc_without_an_estimate_is_hot_as_predicted():
     check_momentum(iso.SGHMC(H, A, mass=M, temperature=T), theory, seed=11)
 
 
+@pytest.mark.slow
 def test_sghmc_dense():
     """With the whole covariance the noise adds up to 2 h A T M: the recursion without gradient noise."""
     theory = sghmc(MODEL, H, A, C)
@@ -76,6 +78,7 @@ def test_sgnht_with_xi_frozen():
     check_momentum(sampler, theory, seed=14)
 
 
+@pytest.mark.slow
 def test_ccadl_dense_with_xi_frozen():
     """The covariance friction alone, at s = 0.5. The run is long enough to tell it, by fifteen standard
     errors and more, from one with a wrong factor of 2, a wrong power of the temperature, or a mass out of

@@ -235,6 +235,7 @@ def test_whiteness(plan):
     assert_mean(np.mean(x[0::2] * x[1::2], axis=1), 0.0)
 
 
+@pytest.mark.slow
 @plans
 def test_a_batch_is_a_function_of_key_and_step(plan):
     keys = jax.random.split(jax.random.key(13), 3)

@@ -16,6 +16,7 @@ from monte_carlo import assert_uniform
 PLANS = [iso.WithReplacement(), iso.WithoutReplacement(), iso.Reshuffled(), iso.RandomBlocks(8)]
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)  # every size compiles anew
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**31 - 1))
 def test_bijection(size, seed):

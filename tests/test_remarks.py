@@ -38,6 +38,7 @@ def clipped_steps(sampler, num_steps=50):
     return int(jnp.sum(jax.lax.scan(step, state, length=num_steps)[1] > 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("h", "temperature"), [(0.02, 1.0), (0.1, 0.5)])
 def test_smallest_friction_is_half_beta_h_lambda(h, temperature):
     """C known: just above A = beta h lambda_max(C M^-1) / 2 no step is clipped, just below each."""

@@ -167,6 +167,7 @@ def kicks(sampler, contrasts):
     return (np.column_stack(side) for side in zip(*columns, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["CCAdL-dense", "CCAdL-diagonal", "CCAdL-low-rank"])
 def test_kick_leaves_the_thermal_momentum_for_every_s(name):
     """K T M K' + G C G' = T M with gradient noise C, for S with eigenvalues from 0.1 to 10; float64 rounding.

@@ -45,6 +45,7 @@ def test_newton_finds_the_mode_of_a_normal_posterior():
     assert top.passes < 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["student", "laplace"])
 def test_newton_where_the_hessian_misleads(name):
     """Far from the mode Student's t is concave, and Laplace's distribution has no curvature anywhere."""
@@ -195,6 +196,7 @@ def small(temperature=1.0):
     return iso.Posterior(base.log_likelihood, base.log_prior, batched=True, temperature=temperature), data
 
 
+@pytest.mark.slow
 def test_a_warm_up_serves_its_own_posterior_data_and_batch():
     posterior, data = small()
     tuned = iso.warmup(posterior, data, jnp.zeros(2))

@@ -110,7 +110,8 @@ def signature(thing: Any) -> str:
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and not starred:
             shown, starred = [*shown, "*"], True
-        default = "" if p.default is p.empty else f"={p.default!r}"
+        shown_as = p.default.__name__ if callable(p.default) else repr(p.default)
+        default = "" if p.default is p.empty else f"={shown_as}"
         shown.append(f"{p.name}{default}" if p.kind is not p.VAR_POSITIONAL else f"*{p.name}")
     line = ", ".join(shown)
     return f"({line})" if len(line) < 70 else "(\n    " + ",\n    ".join(shown) + ",\n)"

@@ -97,7 +97,8 @@ class Draws:
         own = jax.tree.map(lambda x: x[self.complete], source)
         count = int(np.sum(self.complete))
         error = lambda x: x.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.full(x.shape[1:], np.nan)
-        return jax.tree.map(lambda x: x.mean(axis=0), own), jax.tree.map(error, own)
+        each = lambda f: jax.tree.map(lambda x: np.asarray(f(x)), own)
+        return each(lambda x: x.mean(axis=0)), each(error)
 
     def summary(self) -> "Summary":
         """Mean, sd, ESS and R-hat of every parameter, temperatures, and a verdict; prints as a table."""

@@ -58,14 +58,14 @@ def explore(
     tell: Callable[[str], None] = lambda _: None,
 ) -> Warmup:
     """Settings for `posterior`, from `start`; `why` is the reason for coming here."""
-    began, keys = time.perf_counter(), jax.random.split(key, 6)
+    began, keys = time.perf_counter(), jax.random.split(key, 8)
     num_data = jax.tree.leaves(data)[0].shape[0]
     T = float(posterior.temperature)
     n = min(_ROWS, num_data) if batch_size is None else batch_size
     tried = n
     steps = int(np.clip(_PASSES / _WAYS * num_data / n, *_STEPS))
     tell(f"Adam from {_WAYS} starts, {steps} steps each")
-    points = apart(start, ways=_WAYS, key=jax.random.fold_in(keys[0], 1))
+    points = apart(start, ways=_WAYS, key=keys[6])
     points = descend(posterior, data, points, steps=steps, batch_size=n, key=keys[0])
     points, given = _finite(posterior, data, points), batch_size is not None
     tell("coordinates, batch and step")
@@ -79,7 +79,7 @@ def explore(
     found = _fitted(posterior, data, ways, chart, first.kernel.batch_size, fixed=given, key=keys[3])
     if not given:
         between = _PILOT // 2 // _KEPT * first.step_size
-        found = _with_anchors(posterior, data, ways, between, found, key=jax.random.fold_in(keys[3], 1))
+        found = _with_anchors(posterior, data, ways, between, found, key=keys[7])
     h, n, all_rows = found.step_size, found.kernel.batch_size, found.kernel.gradient.all_rows
     noise = "no noise is left" if all_rows else f"s = {found.s:.2g} at the step chosen"
     thinning = max(1, round(_THINNING / h))

@@ -253,19 +253,19 @@ def test_what_a_warm_up_cannot_do_is_said():
 
 @pytest.mark.slow
 def test_the_way_for_posteriors_of_no_simple_shape_on_one_that_is_known():
-    """Plain minibatches, coordinates from a sketch; the bias of s = 0.5 is below 1 % with all noise controlled."""
+    """Anchors that move, coordinates from a sketch; the bias of s = 0.15 is 3 % at most (test_moving_anchor.py)."""
     posterior, data, mean, covariance = regression(20_000)
     rows = jax.tree.map(jnp.asarray, data)
     found = explore(posterior, rows, jnp.zeros(4), "for a test", key=jax.random.key(0))
     assert isinstance(found.preconditioner, iso.LowRankPreconditioner)
     tuned = dataclasses.replace(found, fingerprint=fingerprint(rows))
     draws = iso.sample(posterior, data, tuned, num_draws=400, num_chains=32, progress=False)
-    assert draws.settings["gradient"] == "Minibatch"
+    assert draws.settings["gradient_refresh"] > 0
     v = (np.asarray(draws.posterior, np.float64) - mean) @ np.linalg.inv(np.linalg.cholesky(covariance)).T
     centre, square = v.mean(axis=1), (v**2).mean(axis=1)
     error = lambda x: LIMIT * 1.25 * x.std(axis=0, ddof=1) / 32**0.5  # t with 31 degrees
     assert (np.abs(centre.mean(axis=0)) < error(centre)).all()
-    assert (np.abs(square.mean(axis=0) - 1) < 0.01 + error(square)).all()
+    assert (np.abs(square.mean(axis=0) - 1) < 0.03 + error(square)).all()
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from isotherm.diagnosis.elsewhere import Mode, elsewhere
 from isotherm.diagnosis.estimate import Estimate, mean
 from isotherm.diagnosis.halving import Halving, halve
 from isotherm.diagnosis.heat import Heat, heat
+from isotherm.diagnosis.reach import Beyond, beyond
 from isotherm.diagnosis.record import Block, Diagnosis, Thermostat
 from isotherm.diagnosis.tails import noise_in_the_tails
 from isotherm.diagnostics import Summary, largest_s
@@ -45,7 +46,7 @@ def diagnose(
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
-    keys = jax.random.split(as_key(seed), 4)
+    keys = jax.random.split(as_key(seed), 5)
     summary, job = draws.summary(), draws.job
     problems, notes = list(summary.problems), []
     if not summary.rows:
@@ -64,6 +65,7 @@ def diagnose(
             )
         else:
             modes = elsewhere(draws, job, effort=effort, key=keys[2])
+            problems += _about_reach(draws, summary, beyond(draws, job, key=keys[4]))
             if callable(h := job.sampler.step_size) or _scheduled(job.sampler):
                 notes.append("Chains of half the step were not run: a setting follows a schedule.")
             else:
@@ -197,6 +199,21 @@ def _about_tails(draws: "Draws", s: float | None) -> Iterator[str]:
     yield (
         f"the gradient noise grows far out, to s = {s:.2g} where the {scheme} scheme bears {limit:g}, and cuts the "
         f"tails off: {repair}"
+    )
+
+
+def _about_reach(draws: "Draws", summary: Summary, place: Beyond | None) -> Iterator[str]:
+    if place is None:
+        return
+    constraint = None if draws.job is None else draws.job.kernel.constraint
+    theta = place.theta if constraint is None else constraint.constrained(place.theta)
+    there = np.concatenate([np.ravel(x) for x in jax.tree.leaves(theta)])
+    i = place.index if len(there) == sum(x.size for x in jax.tree.leaves(place.theta)) else 0
+    row = summary.rows[i]
+    yield (
+        f"the posterior reaches farther than the draws: `{row.name}` at {there[i]:.3g} (here {row.mean:.3g} ± "
+        f"{row.sd:.2g}) is less likely by exp(-{max(place.rise, 0.0):.1f}) only, but hardly a draw came there: take "
+        "plain gradients, with a sampler of your own, or another scale for this parameter"
     )
 
 

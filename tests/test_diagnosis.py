@@ -12,6 +12,7 @@ from scipy import stats
 import isotherm as iso
 from isotherm.diagnosis.elsewhere import elsewhere
 from isotherm.diagnosis.estimate import Estimate, mean, significant
+from isotherm.diagnosis.reach import beyond
 from monte_carlo import LIMIT
 
 N, D, BATCH = 2000, 6, 50
@@ -218,6 +219,22 @@ def test_empty_leaves_and_one_chain(quick_compilation):
     found = iso.diagnose(draws, progress=False)
     assert [b.name for b in found.blocks] == ["m"]
     assert found.modes == ()
+
+
+@pytest.mark.slow
+def test_draws_that_were_held_back_from_a_tail_are_told(quick_compilation):
+    """The logarithm of a gamma variable of shape 1/2: right draws pass, and those around its mode do not."""
+    posterior = iso.Posterior(lambda p, row: 0.0 * (row + p[0]), lambda p: 0.5 * p[0] - jnp.exp(p[0]))
+    rng = np.random.default_rng(10)
+    rows = rng.normal(size=50).astype(np.float32)
+    right = np.log(rng.gamma(0.5, size=(4, 500, 1)))
+    held = np.log(0.5) + 0.5 * rng.normal(size=(4, 500, 1))
+    look = lambda x: beyond(draws := drawn(posterior, rows, x), draws.job, key=jax.random.key(0))
+    assert look(right) is None
+    place = look(held)
+    assert place.theta[0] == pytest.approx(np.log(0.5) - 2.5, abs=0.1)
+    at = np.log(0.5) - 2.5
+    assert place.rise == pytest.approx(0.5 * np.log(0.5) - 0.5 - (0.5 * at - np.exp(at)), abs=0.1)
 
 
 def test_a_wide_mode_counts_for_more(quick_compilation):

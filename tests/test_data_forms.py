@@ -1,8 +1,5 @@
 """Forms of data beside dense rows: sparse matrices, weights, exposures, groups, and a latent variable per row."""
 
-import os
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +8,12 @@ import scipy.sparse
 from jax.experimental import sparse
 
 import isotherm as iso
-from isotherm.data import catalogue, fetch
 from isotherm.models import logistic_regression
 from isotherm.sampling import checks
 from isotherm.sampling.latents import refuse_row_latents, row_latents
 from isotherm.tuning import newton
 from monte_carlo import LIMIT
+from real_data import need
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -151,9 +148,7 @@ def test_an_index_beyond_the_parameters_is_refused():
 @pytest.mark.slow
 def test_a9a_in_sparse_rows_has_the_same_posterior():
     """14 of 123 columns. Modes and Hessians agree; means of draws, of the same random numbers, well within error."""
-    folder = Path(os.environ.get(fetch.FOLDER, "."))
-    if not all(list(folder.glob(file.name + "*")) for file in catalogue.ENTRIES["a9a"].files):
-        pytest.skip(f"a9a is not in the folder that {fetch.FOLDER} names")
+    need("a9a")
     train = jax.tree.map(lambda x: x[:8000], iso.data.load("a9a").train)
     y, init = train["y"].astype(np.float32), jnp.zeros(123)
     rows = iso.data.sparse_rows(scipy.sparse.csr_array(train["x"]))

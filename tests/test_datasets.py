@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import http.server
 import lzma
-import os
 import threading
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import isotherm as iso
 from isotherm import data
 from isotherm.cli import main
 from isotherm.data import catalogue, datasets, fetch, formats, listing
+from real_data import need
 
 CONTENT = b"1 1:0.5 3:2\n3 2:-1\n" * 50
 SHRINK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
@@ -211,18 +211,11 @@ COUNTS = {  # rows of each class, for training and testing together
 }
 
 
-def absent(name):
-    """Whether a data set would have to be downloaded: the tests do not."""
-    folder = Path(os.environ.get(fetch.FOLDER, "."))
-    return not all(list(folder.glob(file.name + "*")) for file in catalogue.ENTRIES[name].files)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in catalogue.ENTRIES if n != "acoustic"])
 def test_the_real_files(name):
     """As they were published: rows, features and classes."""
-    if absent(name):
-        pytest.skip(f"{name} is not in the folder that {fetch.FOLDER} names")
+    need(name)
     loaded, entry = data.load(name), catalogue.ENTRIES[name]
     assert loaded.x_train.shape == (entry.train, entry.features)
     assert loaded.x_test.shape == (entry.test, entry.features)

@@ -11,6 +11,7 @@ import matplotlib
 import pytest
 
 import isotherm as iso
+from real_data import need
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").glob("*.md") if p.name != "api.md")])
@@ -25,6 +26,8 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert blocks
+    for name in set(re.findall(r'data\.load\("([\w-]+)"\)', "".join(blocks))):
+        need(name)
     namespace = {}
     with jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
         for block in blocks:

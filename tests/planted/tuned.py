@@ -7,7 +7,7 @@ PULLED = ("test_preconditioner.py::test_forces_and_contrasts_are_pulled_back",)
 UNBIASED = ("test_control_variate.py::test_the_force_has_no_bias_and_the_noise_of_the_rest",)
 VOLUME = ("test_transforms.py::test_there_and_back_and_the_volume_between",)
 MOVING = ("test_moving_anchor.py",)
-MODES = ("test_diagnosis.py::test_a_second_mode_with_few_and_many_parameters",)
+MODES = ("test_beyond_the_draws.py::test_a_second_mode_with_few_and_many_parameters",)
 HEAT = ("test_diagnosis.py::test_gradients_at_the_draws_measure_the_variance",)
 
 TUNED = (
@@ -145,7 +145,7 @@ TUNED = (
         "diagnosis/elsewhere.py",
         "return -point.value / self.T - float(np.sum(np.log(values))) / 2 if",
         "return -point.value / self.T + float(np.sum(np.log(values))) / 2 if",
-        ("test_diagnosis.py::test_a_wide_mode_counts_for_more",),
+        ("test_beyond_the_draws.py::test_a_wide_mode_counts_for_more",),
     ),
     Bug(
         "a-mode-without-a-valley",

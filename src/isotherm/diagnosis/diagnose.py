@@ -14,8 +14,7 @@ from isotherm.diagnosis.halving import Halving, halve
 from isotherm.diagnosis.heat import Heat, heat
 from isotherm.diagnosis.reach import Beyond, beyond
 from isotherm.diagnosis.record import Block, Diagnosis, Thermostat
-from isotherm.diagnosis.tails import noise_in_the_tails
-from isotherm.diagnostics import Summary, largest_s
+from isotherm.diagnostics import Summary
 from isotherm.errors import must
 from isotherm.sampling.checks import as_key
 
@@ -46,7 +45,7 @@ def diagnose(
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
-    keys = jax.random.split(as_key(seed), 5)
+    keys = jax.random.split(as_key(seed), 4)
     summary, job = draws.summary(), draws.job
     problems, notes = list(summary.problems), []
     if not summary.rows:
@@ -58,14 +57,13 @@ def diagnose(
         )
     else:
         found = heat(draws, job, effort=effort, key=keys[0])
-        problems += _about_tails(draws, noise_in_the_tails(draws, job, key=keys[3]))
         if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append(
                 "Chains of half the step were not run, nor other modes looked for: these have not mixed."
             )
         else:
             modes = elsewhere(draws, job, effort=effort, key=keys[2])
-            problems += _about_reach(draws, summary, beyond(draws, job, key=keys[4]))
+            problems += _about_reach(draws, summary, beyond(draws, job, key=keys[3]))
             if callable(h := job.sampler.step_size) or _scheduled(job.sampler):
                 notes.append("Chains of half the step were not run: a setting follows a schedule.")
             else:
@@ -187,19 +185,6 @@ def _about_means(summary: Summary, compared: Halving | None) -> Iterator[str]:
             f"mean of `{summary.rows[i].name}` about {abs(off):.2f} sd too {side}, by chains of half the step: "
             "reduce step_size"
         )
-
-
-def _about_tails(draws: "Draws", s: float | None) -> Iterator[str]:
-    limit, scheme = largest_s(draws.settings["sampler"])
-    if s is None or s <= limit or (draws.settings.get("s") or 0.0) > limit:  # which the summary tells
-        return
-    n, N = draws.settings["batch_size"], draws.settings["num_data"]
-    rows = math.ceil(n * s / limit)
-    repair = f"raise batch_size to {rows}" if rows <= N else "reduce step_size, or take all rows"
-    yield (
-        f"the gradient noise grows far out, to s = {s:.2g} where the {scheme} scheme bears {limit:g}, and cuts the "
-        f"tails off: {repair}"
-    )
 
 
 def _about_reach(draws: "Draws", summary: Summary, place: Beyond | None) -> Iterator[str]:

@@ -145,6 +145,9 @@ def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
         row = summary[f"theta[{i}]"]
         # Five Monte Carlo errors: one false alarm in 10^6.
         assert abs(row.mean - exact[i]) < 5 * row.mcse
+        # Of a normal distribution; a quantile there is worth about a quarter of the draws.
+        for end, sign in ((row.low, -1), (row.high, 1)):
+            assert abs(end - exact[i] - sign * 1.6449 / 41**0.5) < 10 * row.mcse
     assert summary.verdict.startswith("No fault found")
     with pytest.raises(KeyError, match="not a parameter"):
         summary["mu"]

@@ -144,10 +144,14 @@ def test_the_chance_is_that_of_the_positive_level():
     assert coded.data["y"].tolist() == [float(s != "m") for s in SEX]
 
 
-def gap(row):
+def gap(row, value=np.nan):
     age = AGE.copy()
-    age[row] = np.nan
+    age[row] = value
     return age
+
+
+def is_column(value):
+    return isinstance(value, np.ndarray)
 
 
 CODES = np.array([str(i) for i in range(N - 1)] + ["12O"], dtype=object)
@@ -179,15 +183,33 @@ CODES = np.array([str(i) for i in range(N - 1)] + ["12O"], dtype=object)
         ("poisson", {"y": AGE}, r"`y` must be a column of counts: .* It stands in row 1"),
         ("poisson", {"exposure": "known"}, "`known` must be a column of positive numbers"),
         ("linear", {"weights": "known"}, "`known` must be a column of positive numbers"),
+        ("linear", {"missing": "skip"}, '`missing` must be "refuse" or "drop"'),
+        ("linear", {"age": gap(0, value=np.inf), "missing": "drop"}, "row 1 is infinite .* Mend the table"),
+        ("linear", {"age": np.full(N, np.nan), "missing": "drop"}, "`age` lacks 200 values"),
+        ("linear", {"exclude": ["known"]}, "`exclude` must be left out where `features` are given"),
+        ("linear", {"features": None, "exclude": ["nown"]}, r"Did you mean `known`\?"),
         ("probit", {}, "`model` must be one of linear"),
     ],
 )
 def test_what_does_not_fit_is_refused(model, change, message):
-    columns = COLUMNS | {"y": TARGETS.get(model, AGE)} | {k: v for k, v in change.items() if len(v) == N}
+    columns = COLUMNS | {"y": TARGETS.get(model, AGE)} | {k: v for k, v in change.items() if is_column(v)}
     options = {"target": "y", "features": ["age", "dose", "sex"]}
-    options |= {k: v for k, v in change.items() if len(v) != N}
+    options |= {k: v for k, v in change.items() if not is_column(v)}
     with pytest.raises(ValueError, match=message):
         regression(model, columns, **options)
+
+
+def test_rows_that_lack_a_value_are_left_out_where_asked():
+    """A gap in a column that is not used costs no row."""
+    lacks = np.array([3, 50, 51])
+    columns = COLUMNS | {"y": np.where(np.arange(N) == 3, np.nan, TARGETS["linear"])}
+    columns |= {"sex": np.where(np.isin(np.arange(N), lacks[1:]), None, SEX), "known": np.full(N, np.nan)}
+    found = regression("linear", columns, "y", exclude=["known", "years", "weight"], missing="drop")
+    assert found.description["features"] == ["age", "dose", "sex"]
+    assert found.description["rows dropped"] == 3
+    whole = {name: np.delete(values, lacks) for name, values in columns.items()}
+    for name, values in regression("linear", whole, "y", ["age", "dose", "sex"]).data.items():
+        np.testing.assert_array_equal(found.data[name], values)
 
 
 def test_columns_that_depend_on_each_other_are_told():

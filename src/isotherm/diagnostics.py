@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # s above which a scheme is not to be trusted
 LARGEST_S = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0, "exponential": 0.02}
 
+_MIDDLE = (0.05, 0.95)  # of the draws
+
 
 def largest_s(sampler: dict[str, Any]) -> tuple[float, str]:
     """The largest s that a sampler bears, by its description, and the name of its scheme."""
@@ -32,11 +34,13 @@ def largest_s(sampler: dict[str, Any]) -> tuple[float, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One scalar parameter."""
+    """One scalar parameter; between `low` and `high` are the middle 90 % of its draws."""
 
     name: str
     mean: float
     sd: float
+    low: float
+    high: float
     mcse: float
     ess_bulk: float
     ess_tail: float
@@ -71,14 +75,14 @@ class Summary(Printed):
 
         table = Table(box=None, header_style="bold")
         table.add_column("parameter")
-        for title in ("mean", "sd", "mcse", "ess bulk", "ess tail", "R-hat", "T"):
+        for title in ("mean", "sd", "5 %", "95 %", "mcse", "ess bulk", "ess tail", "R-hat", "T"):
             table.add_column(title, justify="right")
         rows = (*self.rows, *self.derived)
         shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:
             table.add_row(
                 row.name,
-                *(f"{x:.4g}" for x in (row.mean, row.sd, row.mcse)),
+                *(f"{x:.4g}" for x in (row.mean, row.sd, row.low, row.high, row.mcse)),
                 *(f"{x:,.0f}" for x in (row.ess_bulk, row.ess_tail)),
                 f"{row.r_hat:.3f}",
                 "" if math.isnan(row.temperature) else f"{row.temperature:.3f}",
@@ -197,18 +201,22 @@ def _row(
 
     stats: Any = array_stats
     if not own and np.ptp(x) == 0:  # as the corner of a triangular matrix is; no chain is stuck
-        size = float(x.size)
-        return Row(name, float(x[0, 0]), 0.0, 0.0, size, size, 1.0, float(heat.mean()), _error(heat, size))
+        size, value = float(x.size), float(x[0, 0])
+        error = _error(heat, size)
+        return Row(name, value, 0.0, value, value, 0.0, size, size, 1.0, float(heat.mean()), error)
     axes = {"chain_axis": 0, "draw_axis": 1}
     sd, mean_size = float(x.std(ddof=1)), float(stats.ess(x, method="mean", **axes))
     bulk = float(stats.ess(x, method="bulk", **axes))
+    low, high = np.quantile(x, _MIDDLE)
     return Row(
         name=name,
         mean=float(x.mean()),
         sd=sd,
+        low=float(low),
+        high=float(high),
         mcse=sd / max(mean_size, 1) ** 0.5,
         ess_bulk=bulk,
-        ess_tail=float(stats.ess(x, method="tail", prob=(0.05, 0.95), **axes)),
+        ess_tail=float(stats.ess(x, method="tail", prob=_MIDDLE, **axes)),
         r_hat=float(stats.rhat(x if len(x) > 1 else _halves(x), **axes)),
         temperature=float(heat.mean()),
         temperature_error=_error(heat, bulk),

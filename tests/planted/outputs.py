@@ -49,7 +49,7 @@ OUTPUTS = (
         "interop/priors.py",
         "factor / fan**0.5",
         "factor / fan",
-        ("test_networks.py::test_priors_are_normals_of_the_scales_asked_for",),
+        ("test_network_densities.py::test_priors_are_normals_of_the_scales_asked_for",),
     ),
     Bug(
         "units-the-wrong-way",

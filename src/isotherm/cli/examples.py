@@ -21,7 +21,9 @@ def example(model: str) -> str:
         'path = "table.csv"          # or .parquet, .npz, .npy; seen from the folder of this file',
         f'target = "y"                # {_TARGETS[model]}',
         '# features = ["a", "b"]     # all other columns where this is left out; text becomes categories',
+        '# exclude = ["id"]          # or all other columns but these',
         '# categorical = ["a"]       # columns of numbers that stand for categories',
+        '# missing = "drop"          # leave out rows that lack a value; they are refused without this',
     ]
     if model == "logistic":
         lines.append(

@@ -105,6 +105,8 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
         settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
     say = _silent if options.json else _say
     say(problem.settings["title"])
+    if dropped := problem.settings["model"].get("rows dropped"):
+        say(f"{dropped:,} rows lack a value and are left out")
     shared = {k: settings[k] for k in ("batch_size", "seed") if k in settings}
     found = iso.warmup(problem.posterior, problem.data, problem.init, **shared)
     cost = measure(problem, found, settings, effort=effort)

@@ -136,6 +136,21 @@ def _warn_of_dependent(x: Float[np.ndarray, "N F"], names: Sequence[str]) -> Non
         )
 
 
+def complete(columns: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:
+    """The rows that have a value in every column, and how many have not."""
+    import pandas as pd
+
+    whole = np.ones(len(next(iter(columns.values()))), bool)
+    for values in columns.values():
+        gaps = np.asarray(pd.isna(values))
+        whole &= ~gaps.reshape(len(gaps), -1).any(axis=1)
+    if not whole.any():
+        gaps = {name: int(np.sum(pd.isna(values))) for name, values in columns.items()}
+        worst = max(gaps, key=lambda name: gaps[name])
+        raise must("missing", "such that rows are left", "drop", f"`{worst}` lacks {gaps[worst]} values.")
+    return {name: values[whole] for name, values in columns.items()}, int(np.sum(~whole))
+
+
 def numbers(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
     """One column of finite numbers."""
     if values.dtype == object or values.dtype.kind not in "biuf" or values.ndim != 1:
@@ -160,7 +175,7 @@ def factor(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
         rule = f"a column of numbers, or of text with at most {_LEVELS} different values"
         repair = (
             f"It has {len(levels)}, such as this in row {_row(values, example)}. Leave a column of names out: "
-            "`features` lists those to use."
+            "`exclude` names such columns."
         )
         raise must(name, rule, example, repair)
     texts = [f"{level:g}" if isinstance(level, float) else str(level) for level in levels]
@@ -176,9 +191,10 @@ def _constant(name: str, value: object) -> Exception:
 
 def _missing(name: str, bad: np.ndarray, what: str) -> Exception:
     count = int(bad.sum())
+    repair = '`missing = "drop"` leaves such rows out, and' if what == "missing" else "Mend the table;"
     return ValueError(
         f"column `{name}` must have a value in every row; row {int(np.argmax(bad)) + 1} is {what} ({count} of "
-        f"{len(bad)} rows). Drop or impute those rows, or leave the column out of `features`."
+        f"{len(bad)} rows). {repair} `exclude` leaves out the column."
     )
 
 

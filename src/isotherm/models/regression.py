@@ -7,13 +7,13 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
 from isotherm.errors import must
-from isotherm.models.design import FAR, Standardized, design, factor, numbers
+from isotherm.models.design import FAR, Standardized, complete, design, factor, numbers
 from isotherm.models.families import (
     CLASSES,
     COUNTS,
@@ -52,7 +52,9 @@ def regression(
     target: str,
     features: Sequence[str] | None = None,
     *,
+    exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    missing: Literal["refuse", "drop"] = "refuse",
     positive: str | int | float | None = None,
     exposure: str | None = None,
     offset: str | None = None,
@@ -60,7 +62,7 @@ def regression(
     standardize: bool = True,
     prior: Prior | None = None,
 ) -> Regression:
-    """The posterior of a regression of `target` on `features`, all other columns where they are `None`.
+    """The posterior of a regression of `target` on `features`, or on all other columns but those to `exclude`.
 
     **Arguments:**
 
@@ -68,6 +70,7 @@ def regression(
       `positive`; `"softmax"` compares each class with the first; counts have a log link.
     - `columns`: arrays of one length by name, as `isotherm.data.table.read_table(path).columns`. Text, and what
       `categorical` names, is one column a level, against the first level.
+    - `missing`: `"drop"` leaves out rows without a value in a column that is used.
     - `exposure`: column by which the rate of a count is multiplied, such as person-years.
     - `offset`: column that is added to the linear predictor.
     - `weights`: column by which the log-likelihood of a row is multiplied.
@@ -76,10 +79,15 @@ def regression(
     prior = Prior() if prior is None else prior
     if model not in MODELS:
         raise must("model", f"one of {', '.join(MODELS)}", model)
+    if missing not in ("refuse", "drop"):
+        raise must("missing", '"refuse" or "drop"', missing)
     _check(model, positive=positive, exposure=exposure, offset=offset)
     special = {"exposure": exposure, "offset": offset, "weights": weights}
     special = {role: name for role, name in special.items() if name is not None}
-    features = _features(columns, {"target": target} | special, features, categorical)
+    features = _features(columns, {"target": target} | special, features, exclude, categorical)
+    dropped = 0
+    if missing == "drop":
+        columns, dropped = complete({name: columns[name] for name in (target, *special.values(), *features)})
     made = design(columns, features, categorical=categorical, standardize=standardize)
     y, classes = _target(model, target, columns[target], positive)
     scale = SCALES.get(model)
@@ -106,7 +114,7 @@ def regression(
         "features": features,
         "references": made.references,
         **special,
-    }
+    } | ({"rows dropped": dropped} if dropped else {})
     description |= {"classes": classes} if classes else {}
     description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
     return Regression(posterior, rows, init, {"coefficients": labels}, description)
@@ -116,18 +124,23 @@ def _features(
     columns: Mapping[str, np.ndarray],
     special: Mapping[str, str],
     features: Sequence[str] | None,
+    exclude: Sequence[str],
     categorical: Sequence[str],
 ) -> list[str]:
     """The features in order, after all roles are found to be columns that serve in one only."""
     taken = set(special.values())
-    chosen = [name for name in columns if name not in taken] if features is None else list(features)
-    roles = [*special.items(), *(("features", f) for f in chosen), *(("categorical", f) for f in categorical)]
+    if features is not None and exclude:
+        raise must("exclude", "left out where `features` are given", list(exclude))
+    rest = [name for name in columns if name not in taken and name not in exclude]
+    chosen = rest if features is None else list(features)
+    named = {"features": chosen, "exclude": exclude, "categorical": categorical}
+    roles = [*special.items(), *((role, name) for role, names in named.items() for name in names)]
     for role, name in roles:
         if name not in columns:
             near = difflib.get_close_matches(name, columns, n=1)
             hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(list(columns)[:30])}."
             raise must(role, "a column of the table", name, hint)
-        if role in ("features", "categorical") and name in taken:
+        if role in named and name in taken:
             raise must(role, f"columns other than {', '.join(special)}", name)
     if not chosen:
         raise must("features", "at least one column", chosen)

@@ -63,10 +63,20 @@ def images(draws: "Draws", summary: Summary) -> dict[str, bytes] | None:
     worst = [numbered[i] for i in by_r_hat(summary.rows)[:_TRACES]]
     found = {
         "traces": figures.traces(draws, worst),
-        "marginals": figures.marginals(draws, numbered[:_MARGINALS]),
+        "marginals": figures.marginals(draws, [numbered[i] for i in _some_of_each(draws)]),
         "temperatures": figures.temperatures(draws),
     }
     return {name: figures.to_png(figure) for name, figure in found.items() if figure is not None}
+
+
+def _some_of_each(draws: "Draws") -> list[int]:
+    """Numbers of the parameters to show: the first of every leaf, then the second, as many as there is room for."""
+    sizes = [int(np.prod(x.shape[2:])) for x in draws.flat().values()]
+    begins = np.cumsum([0, *sizes])
+    turns = sorted(
+        (k, int(begins[leaf]) + k) for leaf, size in enumerate(sizes) for k in range(min(size, _MARGINALS))
+    )
+    return sorted(i for _, i in turns[:_MARGINALS])
 
 
 def run_page(
@@ -84,7 +94,7 @@ def run_page(
     sections = [
         Section("What to do", list(_advice(draws, judged.problems))),
         Section("What the chains did", _figures(pictures, summary)),
-        Section("Parameters", list(parameters(draws, summary))),
+        Section("Parameters", list(parameters(summary))),
         Section("Diagnosis", list(findings(draws, summary, diagnosis))),
         Section("Model and data", [page.definitions(_flat(_model_and_data(settings, data)))]),
         Section("Settings of the run", [page.definitions(_flat(_run_settings(settings)))]),
@@ -135,8 +145,12 @@ def _figures(pictures: Mapping[str, bytes] | None, summary: Summary) -> list[Htm
         ),
         "marginals": (
             "Histogram of each chain for each parameter shown, with the middle 90 percent shaded",
-            f"The first {min(_MARGINALS, len(summary.rows))} parameters; the middle 90 % is shaded. Histograms of "
-            "the chains should agree up to noise.",
+            "The middle 90 % is shaded. Histograms of the chains should agree up to noise."
+            + (
+                f" {_MARGINALS} of {len(summary.rows):,} parameters."
+                if len(summary.rows) > _MARGINALS
+                else ""
+            ),
         ),
     }
     shown = [

@@ -4,12 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from isotherm.diagnosis.record import Diagnosis, signed
 from isotherm.diagnostics import Row, Summary
 from isotherm.reporting import page
-from isotherm.reporting.figures import element
 from isotherm.reporting.page import Html
 
 if TYPE_CHECKING:
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 _ALL, _WORST, _FIRST = 60, 30, 20  # rows; where there are more than fit, the worst and the first
 
 
-def parameters(draws: "Draws", summary: Summary) -> Iterator[Html]:
+def parameters(summary: Summary) -> Iterator[Html]:
     """Mean, sd, interval, R-hat, effective draws and temperature; of very many the worst and the first."""
     rows = summary.rows
     if not rows:
@@ -34,16 +31,13 @@ def parameters(draws: "Draws", summary: Summary) -> Iterator[Html]:
             f"the first ones. The other {len(rows) - len(order):,} are in summary() of the draws."
         )
     header = ("parameter", "mean", "sd", "5 %", "95 %", "R-hat", "ESS", "T")
-    body = [_cells(draws, rows[i], i) for i in order]
+    body = [_cells(rows[i]) for i in order]
     yield page.numbers(header, body, caption="Posterior mean, standard deviation and 90 % interval")
     if summary.derived:
         own = summary.derived[:_ALL]
         more = f", the first {_ALL} of {len(summary.derived):,}" if len(summary.derived) > _ALL else ""
-        cells = [
-            (r.name, _fixed(r.mean, r.sd), _fixed(r.sd, r.sd), f"{r.r_hat:.3f}", f"{r.ess_bulk:,.0f}")
-            for r in own
-        ]
-        header = ("derived", "mean", "sd", "R-hat", "ESS")
+        cells = [_cells(row)[:-1] for row in own]
+        header = ("derived", *header[1:-1])
         yield page.numbers(header, cells, caption=f"Functions of the parameters{more}")
     yield page.paragraph(
         "R-hat compares chains and should be at most 1.01; ESS is how many independent draws these are worth. "
@@ -51,9 +45,8 @@ def parameters(draws: "Draws", summary: Summary) -> Iterator[Html]:
     )
 
 
-def _cells(draws: "Draws", row: Row, i: int) -> tuple[str, ...]:
-    low, high = np.quantile(element(draws, i)[draws.complete], [0.05, 0.95])
-    values = (_fixed(x, row.sd) for x in (row.mean, row.sd, low, high))
+def _cells(row: Row) -> tuple[str, ...]:
+    values = (_fixed(x, row.sd) for x in (row.mean, row.sd, row.low, row.high))
     return (row.name, *values, f"{row.r_hat:.3f}", f"{row.ess_bulk:,.0f}", f"{row.temperature:.2f}")
 
 

@@ -1,5 +1,6 @@
 """From the posterior to settings: mode, coordinates, gradient, batch, step, friction."""
 
+import dataclasses
 import math
 import time
 import warnings
@@ -12,16 +13,17 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.control_variate import ControlVariate
 from isotherm.covariance import Dense, Diagonal
-from isotherm.data.minibatch import WithReplacement
+from isotherm.data.minibatch import AllRows, MinibatchPlan, WithReplacement
 from isotherm.data.weighted import Weighted
 from isotherm.errors import IsothermWarning
-from isotherm.gradient import Gradient, Minibatch
+from isotherm.gradient import FullData, Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.samplers import CCAdL
 from isotherm.tuning.metric import find_metric
-from isotherm.tuning.newton import Climb, climb
+from isotherm.tuning.newton import Climb, NotNormalError, climb
 from isotherm.tuning.probe import ORDERS, Probe, Rows
 from isotherm.tuning.record import Warmup, as_leaf
+from isotherm.tuning.tails import Tail, long_tail
 
 _COST = (1.0, 2.0, 3.0)  # of a step by order of the expansion, roughly
 _WORTH = 3.0  # times less noise for its price, from which control variates are taken
@@ -44,75 +46,120 @@ def choose(
 ) -> Warmup:
     """Settings for `posterior`, from `start`; `NotNormalError` where it is nothing like a normal distribution."""
     began = time.perf_counter()
-    num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(start)
-    keys = jax.random.split(key, 5)
+    keys, size = jax.random.split(key, 5), tree.size(start)
     T = float(posterior.temperature)
     tell("looking for the mode")
     top = climb(posterior, data, start, seed=int(jax.random.key_data(keys[0])[-1]))
     tell(f"coordinates, after {top.passes:.1f} passes")
     metric = find_metric(posterior, data, top, key=keys[1])
-    spread = T**0.5
     _warn(top.distance / T**0.5)
     tell(f"the noise of each row, after {top.passes + metric.passes:.1f} passes")
-    look = Probe(posterior, data, metric.preconditioner, spread)
-    rows, tickets = look.all_rows(key=keys[2]), np.ones(num_data, np.int64)
-    order, why = _order(rows)
-    reasons = [
-        ("mode", f"within {top.distance / T**0.5:.2g} sd", f"Newton's method, {top.passes:.1f} passes"),
-        ("preconditioner", metric.kind, metric.note),
-        ("gradient", f"control variate, order {order}" if order else "minibatch", why),
-    ]
-    gradient: Gradient = Minibatch(posterior)
-    if order:
-        rows = look.again(rows, order, key=keys[3])
-        tickets = rows.tickets(order)
-        gradient = _control(posterior, top, order)
-        drop = _over(rows.noise(order), rows.noise(order, tickets))
-        reasons.append(
-            ("minibatch", "weighted", f"rows drawn by what they vary: {drop:.2g} times less noise")
-        )
-    seen = (
-        (gradient.expanded, rows.top(order))
-        if isinstance(gradient, ControlVariate)
-        else (posterior, np.zeros(0, int))
+    look = Probe(posterior, data, metric.preconditioner, T**0.5)
+    rows = look.all_rows(key=keys[2])
+    tail, more = long_tail(_control(posterior, top, 2), data, top, metric.preconditioner, rows.tickets(2))
+    if tail is not None and batch_size is not None:
+        raise NotNormalError(_about(tail, start))
+    found = (
+        _noisy(look, rows, top, keys[3:]) if tail is None else _without_noise(look, rows, _about(tail, start))
     )
-    # Of C over T, for batches of one row.
-    noise = rows.noise(order, tickets) / T
-    worst = look.lead(seen[0], tickets, seen[1], key=keys[4]) / T
-    h, A = _STEP / math.sqrt(metric.stiffest), _FRICTION * math.sqrt(metric.slowest)
-    target = _QUIET if order else _NOISY
-    wanted, limit = math.ceil(min(h * h * worst / target, 2.0**31)), min(num_data, _LARGEST)
-    n = min(_rounded(max(_SMALLEST, wanted)), limit) if batch_size is None else batch_size
-    why = f"{_STEP:g} over the stiffest frequency, {math.sqrt(metric.stiffest):.2g}"
+    stiffest, slowest = metric.stiffest, metric.slowest
+    if tail is not None:
+        stiffest, slowest = max(stiffest, tail.stiffest), min(slowest, tail.slowest)
+    h, A = _STEP / math.sqrt(stiffest), _FRICTION * math.sqrt(slowest)
+    n, wanted = found.batch_sizes(h) if batch_size is None else (batch_size, found.batch_sizes(h)[1])
+    why = f"{_STEP:g} over the stiffest frequency, {math.sqrt(stiffest):.2g}"
     if wanted > n:
         h, why = h * math.sqrt(n / wanted), f"as long as the noise of {n} rows allows"
-    s = f"s = {h * h * worst / n:.2g} at the step chosen, of {target:g} allowed"
+    s = f"s = {h * h * found.worst / n:.2g} at the step chosen, of {found.target:g} allowed"
+    s = "no noise is left" if found.gradient.all_rows else s
     # The noise is damped by a friction of its own, h C / 2.
-    rubbed = A + h * noise / n / 2
-    relaxation = min(max(rubbed / metric.slowest, 1 / rubbed) / h, _SLOWEST)
+    rubbed = A + h * found.noise / n / 2
+    relaxation = min(max(rubbed / slowest, 1 / rubbed) / h, _SLOWEST)
     thinning = max(1, round(2 * relaxation))
-    reasons += [
+    reasons = (
+        ("mode", f"within {top.distance / T**0.5:.2g} sd", f"Newton's method, {top.passes:.1f} passes"),
+        ("preconditioner", metric.kind, metric.note),
+        *found.reasons,
         ("batch_size", str(n), s if batch_size is None else f"given; {s}"),
         ("step_size", f"{h:.3g}", why),
-        ("friction", f"{A:.3g}", f"the slowest frequency is {math.sqrt(metric.slowest):.2g}"),
+        ("friction", f"{A:.3g}", f"the slowest frequency is {math.sqrt(slowest):.2g}"),
         ("thinning", str(thinning), f"chains forget themselves in about {relaxation:.1f} steps"),
-    ]
-    covariance = Dense() if order == 0 and size <= _DENSE_CONTROL else Diagonal()
+    )
+    plain = isinstance(found.gradient, Minibatch)
+    covariance = Dense() if plain and size <= _DENSE_CONTROL else Diagonal()
     mu = max(float(size), _THERMAL_MASS)
     return Warmup(
         posterior=posterior,
         fingerprint="",
         sampler=CCAdL(h, A, covariance=covariance, scheme="symmetric", thermal_mass=mu),
-        gradient=gradient,
-        minibatch=Weighted(tickets) if order else WithReplacement(),
+        gradient=found.gradient,
+        minibatch=found.minibatch,
         preconditioner=metric.preconditioner,
         batch_size=n,
         burn_in=math.ceil(20 * relaxation),
         thinning=thinning,
-        spread=spread,
-        passes=top.passes + metric.passes + rows.passes,
+        spread=T**0.5,
+        passes=top.passes + metric.passes + more + found.passes,
         seconds=time.perf_counter() - began,
-        reasons=tuple(reasons),
+        reasons=reasons,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Estimator:
+    """A gradient and its minibatches; mean and largest eigenvalue of C over T for batches of one row; s to aim at."""
+
+    gradient: Gradient
+    minibatch: MinibatchPlan
+    noise: float
+    worst: float
+    target: float
+    passes: float
+    reasons: tuple[tuple[str, str, str], ...]
+    num_data: int
+
+    def batch_sizes(self, h: float) -> tuple[int, int]:
+        """Rows to take with a step h, and rows that it would need."""
+        if self.gradient.all_rows:
+            return self.num_data, 0
+        wanted = math.ceil(min(h * h * self.worst / self.target, 2.0**31))
+        return min(_rounded(max(_SMALLEST, wanted)), self.num_data, _LARGEST), wanted
+
+
+def _noisy(look: Probe, rows: Rows, top: Climb, keys: Key[Array, " 2"]) -> _Estimator:
+    """Control variates where they are worth their price, else plain minibatches."""
+    order, why = _order(rows)
+    T, num_data = float(look.posterior.temperature), rows.squares.shape[1]
+    if order == 0:
+        tickets = np.ones(num_data, np.int64)
+        worst = look.lead(look.posterior, tickets, np.zeros(0, int), key=keys[1])
+        told = (("gradient", "minibatch", why),)
+        gradient, plan = Minibatch(look.posterior), WithReplacement()
+        return _Estimator(gradient, plan, rows.noise(0) / T, worst / T, _NOISY, rows.passes, told, num_data)
+    rows = look.again(rows, order, key=keys[0])
+    tickets = rows.tickets(order)
+    gradient = _control(look.posterior, top, order)
+    worst = look.lead(gradient.expanded, tickets, rows.top(order), key=keys[1])
+    noise, drop = rows.noise(order, tickets), _over(rows.noise(order), rows.noise(order, tickets))
+    told = (
+        ("gradient", f"control variate, order {order}", why),
+        ("minibatch", "weighted", f"rows drawn by what they vary: {drop:.2g} times less noise"),
+    )
+    plan = Weighted(tickets)
+    return _Estimator(gradient, plan, noise / T, worst / T, _QUIET, rows.passes, told, num_data)
+
+
+def _without_noise(look: Probe, rows: Rows, why: str) -> _Estimator:
+    told = (("gradient", "all rows", why),)
+    num_data = rows.squares.shape[1]
+    return _Estimator(FullData(look.posterior), AllRows(), 0.0, 0.0, _QUIET, rows.passes, told, num_data)
+
+
+def _about(tail: Tail, start: PyTree) -> str:
+    names = [name for name, x in tree.named_leaves(start) for _ in range(x.size)]
+    return (
+        f"the posterior reaches farther than a normal one near the coordinate of `{names[tail.index]}`: at "
+        f"{tail.far:+g} sd it is less likely by exp(-{max(tail.rise, 0.0):.1f}) only, and noise would differ there"
     )
 
 

@@ -19,6 +19,7 @@ from isotherm.posterior import Posterior
 _ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # of the first rows
 _GROWTH = 4  # times as many rows each time
 _FIRST, _LATER = 60, 8  # evaluations at most
+_FLAT = 1e-8  # of a squared pivot, on the scale of the diagonal
 _NEAR = 0.1  # rms length of a step, in standard deviations, at which one is there
 
 
@@ -130,8 +131,21 @@ def _descend(look: Callable[..., Point], theta: PyTree, limit: int, near: float)
 def _step(here: Point, damping: float) -> tuple[np.ndarray, float]:
     """-(|H| + damping D)^-1 g, with D the diagonal of |H|, and its rms length in the metric of |H|."""
     scale = np.sqrt(np.maximum(np.abs(np.diag(here.hessian)), 1e-30))
-    values, vectors = np.linalg.eigh(here.hessian / np.outer(scale, scale))
+    slope, correlation = here.gradient / scale, here.hessian / np.outer(scale, scale)
+    if damping == 0 and (root := _root(correlation)) is not None:
+        along = np.linalg.solve(root, slope)
+        return -np.linalg.solve(root.T, along) / scale, float(np.sqrt(np.mean(along**2)))
+    values, vectors = np.linalg.eigh(correlation)
     values = np.maximum(np.abs(values), 1e-10 * np.max(np.abs(values)))
-    along = vectors.T @ (here.gradient / scale)
+    along = vectors.T @ slope
     step = -(vectors @ (along / (values + damping))) / scale
     return step, float(np.sqrt(np.mean(along**2 / values)))
+
+
+def _root(correlation: np.ndarray) -> np.ndarray | None:
+    """Cholesky's factor, many times cheaper than eigenvectors; `None` where there are flat or negative directions."""
+    try:
+        root = np.linalg.cholesky(correlation)
+    except np.linalg.LinAlgError:
+        return None
+    return root if np.min(np.diag(root)) ** 2 > _FLAT else None

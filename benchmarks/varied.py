@@ -1,4 +1,4 @@
-"""What the default does with twenty models that it was not made for: against NUTS, and what the diagnosis says.
+"""What the default does with twenty-one models that it was not made for: against NUTS, and what the diagnosis says.
 
     python benchmarks/varied.py --out out/varied
 

@@ -1,4 +1,4 @@
-"""Twenty models of different kinds, of a size at which NUTS is still feasible."""
+"""Twenty-one models of different kinds, of a size at which NUTS is still feasible."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ import numpy as np
 
 import isotherm as iso
 from isotherm.models import logistic_regression, softmax_regression
+from isotherm.models.regression import regression
 
 Model = tuple[iso.Posterior, object, object]
 N = 20_000
@@ -96,6 +97,14 @@ def negative_binomial(rng: np.random.Generator) -> Model:
     prior = lambda p: jnp.sum(normal(p["w"])) + normal(p["b"]) - p["a"]
     posterior = iso.Posterior(density, prior, transforms={"w": None, "b": None, "a": iso.Positive()})
     return posterior, {"x": x, "y": _f(y)}, {"w": jnp.zeros(4), "b": jnp.zeros(()), "a": jnp.ones(())}
+
+
+def no_extra_spread(rng: np.random.Generator) -> Model:
+    """Counts without the extra spread that the model allows."""
+    columns = {"x": rng.normal(size=N), "z": rng.normal(size=N)}
+    columns["y"] = rng.poisson(np.exp(0.3 * columns["x"] - 0.2 * columns["z"] - 1))
+    posterior, data, init = regression("negative-binomial", columns, "y")
+    return posterior, data, init
 
 
 def cauchy_errors(rng: np.random.Generator) -> Model:
@@ -241,8 +250,8 @@ def network(rng: np.random.Generator) -> Model:
 MODELS: dict[str, Callable[[np.random.Generator], Model]] = {
     f.__name__: f
     for f in (
-        one_mean, flat_prior, few_rows, wild_scales, collinear, softmax, separable, negative_binomial, cauchy_errors,
-        laplace_errors, growing_scale, ordinal, censored, groups, small_groups, mixture, two_modes, ridge, horseshoe,
-        network,
+        one_mean, flat_prior, few_rows, wild_scales, collinear, softmax, separable, negative_binomial,
+        no_extra_spread, cauchy_errors, laplace_errors, growing_scale, ordinal, censored, groups, small_groups,
+        mixture, two_modes, ridge, horseshoe, network,
     )
 }  # fmt: skip

@@ -7,7 +7,8 @@ import pytest
 import scipy.special
 
 from isotherm.models.families import COUNTS, MODELS
-from isotherm.models.forecast import forecast
+from isotherm.models.fitted import fitted
+from isotherm.models.forecast import forecast, outcomes
 from made_forecast import CLASSES, expected, family, made_forecast, table, target
 from made_run import CHAINS, LENGTH
 from monte_carlo import LIMIT
@@ -80,6 +81,22 @@ def test_intervals_are_those_of_the_mixture_over_the_draws(model):
         assert np.array_equal(found[name], np.round(found[name]))
         assert (shares(found[name]) > level - error).all()
         assert (shares(found[name] - 1) < level + error).all()
+
+
+@pytest.mark.parametrize("model", NUMBERS)
+def test_intervals_are_quantiles_of_new_observations_and_of_counts_rounded_outwards(model):
+    draws = made_forecast(model)
+    found = forecast(draws, NEW, interval=0.5, seed=3).columns
+    params = {name: x.reshape(DRAWS, *x.shape[2:]) for name, x in draws.posterior.items()}
+    values = expected(model, draws, NEW).astype(np.float32)
+    low, high = np.quantile(
+        outcomes(fitted(draws), values, params, [(3, i) for i in range(ROWS)]), (0.25, 0.75), axis=0
+    )
+    if model in COUNTS:
+        assert not np.array_equal(low, np.round(low))  # between two draws that differ
+        low, high = np.floor(low), np.ceil(high)
+    np.testing.assert_allclose(found["low"], low, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["high"], high, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("model", NUMBERS)

@@ -107,3 +107,9 @@ def test_draws_of_anything_else_are_refused():
             match=r"`draws` must be those of a regression .* `iso.predict\(draws, function, rows\)",
         ):
             forecast(draws, NEW)
+    old = made_forecast("linear")
+    del old.settings["model"]["levels"]
+    with pytest.raises(
+        ValueError, match=r"recorded the levels of its categories; got 'linear'\. .* sample anew"
+    ):
+        forecast(old, NEW)

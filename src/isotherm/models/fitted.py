@@ -66,11 +66,14 @@ class NewRows:
 def fitted(draws: "Draws") -> Fitted:
     """The regression that these are draws of; refuses draws of anything else."""
     record = draws.settings.get("model") or {}
-    if not {"model", "features", "levels"} <= set(record):
+    if "model" in record and "levels" not in record:
+        rule = "those of a run that recorded the levels of its categories"
+        raise must("draws", rule, record["model"], "An earlier version did not: sample anew.")
+    if "model" not in record:
         raise must(
             "draws",
             "those of a regression that `isotherm sample` knows by name",
-            record.get("function", record.get("model")),
+            record.get("function"),
             "Of a model of your own only you know what it predicts: write that as a function of parameters and rows, "
             "and call `iso.predict(draws, function, rows)` in Python.",
         )

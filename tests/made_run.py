@@ -48,7 +48,7 @@ def made_draws(columns=6, *, shift=0.0, interrupted=False):
                 "seconds": 3.0,
                 "choices": {"step_size": {"value": "0.5", "why": "0.7 over the stiffest frequency, 1.4"}},
             },
-            "model": {"model": "linear", "target": "y", "features": names, "references": {"sex": "f"}},
+            "model": {"model": "linear", "target": "y", "features": names, "levels": {"sex": ["f", "m"]}},
             "data": {"file": "patients.csv", "rows": 12345, "columns": columns + 1, "sha256": "0f" * 32},
             "title": "Linear regression of y",
         },

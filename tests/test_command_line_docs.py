@@ -59,6 +59,8 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = table()
     frame.to_csv("patients.csv", index=False)
+    new = frame.drop(columns="pressure")[:50]
+    new.to_csv("new_patients.csv", index=False)
     count = 0
     for kind, text in re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE):
         if kind == "sh":
@@ -69,7 +71,7 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
             name = re.match(r"# (\S+)\n", text)
             assert name is not None
             Path(name.group(1)).write_text(text)
-    assert count == 4
+    assert count == 5
     summary = iso.load("run/draws.iso").summary()
     for name, mean, sd in zip(("intercept", "age", "dose", "sex=m"), *exact(frame), strict=True):
         row = summary[name]
@@ -80,5 +82,11 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
         "marginals.png",
         "temperatures.png",
     }
+    found, (mean, _) = pd.read_csv("predictions.csv"), exact(frame)
+    expected = mean[0] + np.stack([new.age, new.dose, new.sex == "m"], axis=1).astype(float) @ mean[1:]
+    # The expected response has an sd of 0.5 in the posterior, and its mean over draws an error of 5 % of that.
+    assert np.abs(found["mean"] - expected).max() < 0.2
+    # The width has a standard error of 2 % by 2,000 outcomes and of 1.6 % by sigma.
+    assert np.abs((found.high - found.low) / (2 * 1.645 * 12) - 1).max() < 0.15
     for folder in ("run", "own"):
         assert "passed" in Path(folder, "report.html").read_text()

@@ -127,7 +127,7 @@ def test_priors_do_not_depend_on_units():
 def test_categories_stand_against_their_first_level():
     found = design({"c": np.array([3, 1, 2, 1])}, ["c"], categorical=["c"], standardize=False)
     assert found.names == ("c=2", "c=3")
-    assert found.references == {"c": "1"}
+    assert found.levels == {"c": ["1", "2", "3"]}
     assert found.x.tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
     flat = design({"x": np.array([[1.0, 2.0], [3.0, 5.0], [5.0, 2.0], [3.0, 3.0]])}, ["x"])
     assert flat.names == ("x.0", "x.1")
@@ -243,6 +243,7 @@ def test_classes_go_by_what_the_file_shows():
     )
     large = design({"c": np.array([1234567.0, 1234568.0])}, ["c"], categorical=["c"])
     assert large.names == ("c=1234568.0",)
+    assert design({"c": np.array([5.0, 1234567.0])}, ["c"], categorical=["c"]).names == ("c=1234567.0",)
     assert design({"c": np.array(["a", "b", "a"])}, ["c"]).names == ("c=b",)
 
 

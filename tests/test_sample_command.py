@@ -245,13 +245,13 @@ def test_the_models_of_the_command_are_those_of_the_library():
     assert _MODELS == MODELS
 
 
-@pytest.mark.parametrize("command", ["sample", "report", "reproduce", "validate", "bench", "data"])
+@pytest.mark.parametrize("command", ["sample", "predict", "report", "reproduce", "validate", "bench", "data"])
 def test_help_ends_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as done:
         main([command, "--help"])
     assert done.value.code == 0
     assert f"  isotherm {command}" in capsys.readouterr().out.split("example")[-1]
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
 
 
 def test_sample_without_a_spec_names_the_example(capsys):

@@ -27,7 +27,7 @@ def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra
     structure = {name: _encode(value, arrays) for name, value in record.items()}
     head = {"format": _FORMAT, "structure": structure, "dtypes": [x.dtype.name for x in arrays], **extra}
     text = json.dumps(head)
-    with _replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("record.json", text)
         for i, x in enumerate(arrays):
             with archive.open(f"{i}.npy", "w", force_zip64=True) as member:
@@ -36,12 +36,12 @@ def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write `text` in UTF-8, replacing an existing file at once or not at all."""
-    with _replacing(Path(path)) as file:
+    with replacing(Path(path)) as file:
         file.write(text.encode())
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when all of it is on the disk; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -8,6 +8,7 @@ from importlib import metadata
 from isotherm.cli.arguments import Subparsers
 from isotherm.cli.bench import add_bench
 from isotherm.cli.data import add_data
+from isotherm.cli.predict import add_predict
 from isotherm.cli.report import add_report
 from isotherm.cli.reproduce import add_reproduce
 from isotherm.cli.sample import add_sample
@@ -15,6 +16,7 @@ from isotherm.cli.validate import add_validate
 
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
     add_sample,
+    add_predict,
     add_report,
     add_reproduce,
     add_validate,
@@ -50,4 +52,5 @@ _EXAMPLE = """\
 example:
   isotherm sample --example logistic > spec.toml   # then name your file and its columns in it
   isotherm sample spec.toml --out run              # writes run/report.html and the draws
+  isotherm predict run new.csv                     # writes predictions.csv, a line for each row of new.csv
 """

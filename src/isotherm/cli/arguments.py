@@ -34,3 +34,11 @@ def widths(text: str) -> tuple[int, ...]:
     if len(found) < 2 or min(found) < 1:
         raise argparse.ArgumentTypeError(f"must be two or more widths, such as 784-400-10; got {text!r}")
     return found
+
+
+def probability(text: str) -> float:
+    """A number between 0 and 1, both excluded."""
+    number = float(text)
+    if not 0 < number < 1:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1; got {text}")
+    return number

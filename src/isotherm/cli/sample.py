@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
+from isotherm.cli.messages import fail, teller
 from isotherm.errors import IsothermWarning
 
 if TYPE_CHECKING:
@@ -60,13 +61,13 @@ def sample(options: argparse.Namespace) -> int:
         print(example(options.example))
         return 0
     if options.spec is None:
-        return _fail(options, "SPEC is missing; `isotherm sample --example logistic` prints one")
+        return fail(options, "SPEC is missing; `isotherm sample --example logistic` prints one")
     if (
         options.out.exists()
         and (not options.out.is_dir() or any(options.out.iterdir()))
         and not options.force
     ):
-        return _fail(options, f"{options.out} is there already; --force writes into it, --out elsewhere")
+        return fail(options, f"{options.out} is there already; --force writes into it, --out elsewhere")
     from isotherm.cli.spec import pose, read_spec
 
     spec: Spec | None = None
@@ -81,13 +82,13 @@ def sample(options: argparse.Namespace) -> int:
 
         kept = options.out / DRAWS
         message = f"stopped; the draws are in {kept}" if kept.exists() else "stopped; nothing was written"
-        return _fail(options, message, code=130)
+        return fail(options, message, code=130)
     except (ImportError, OSError) as error:
-        return _fail(options, str(error))
+        return fail(options, str(error))
     except Exception as error:
         if spec is not None and spec.function is not None:
             traceback.print_exc()  # a fault in the user's own function
-        return _fail(options, str(error) or type(error).__name__)
+        return fail(options, str(error) or type(error).__name__)
 
 
 def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
@@ -103,7 +104,7 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     if options.quick:
         whole = settings.get("num_draws", 1000)
         settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
-    say = _silent if options.json else _say
+    say = teller(options)
     say(problem.settings["title"])
     if dropped := problem.settings["model"].get("rows dropped"):
         say(f"{dropped:,} rows lack a value and are left out")
@@ -158,21 +159,6 @@ def _declined() -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     return input("That is long. Go on? [y/N] ").strip().lower() not in ("y", "yes")
-
-
-def _fail(options: argparse.Namespace, message: str, *, code: int = 2) -> int:
-    print(f"isotherm: {message}", file=sys.stderr)
-    if options.json:
-        print(json.dumps({"exit_code": code, "ok": False, "error": message}))
-    return code
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
-def _silent(text: str) -> None:
-    del text
 
 
 def _warn(message: Any, *_: object) -> None:

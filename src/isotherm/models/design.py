@@ -1,13 +1,14 @@
 """From columns of a table to a matrix: categories against a reference level, standardised, with names."""
 
 import dataclasses
+import difflib
 import warnings
 from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from isotherm.errors import IsothermWarning, must
 
@@ -59,16 +60,17 @@ class Standardized(eqx.Module):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Design:
-    """Columns as a matrix, (x - center) / scale of each, their names, and the reference level of each category.
+    """Columns as a matrix, (x - center) / scale of each, their names, and the levels of each category.
 
-    The scale is the standard deviation or, of a column of two values, what lies between them.
+    The first level is the one that the others are compared with. The scale is the standard deviation or, of a column
+    of two values, what lies between them.
     """
 
     x: Float[np.ndarray, "N F"]
     names: tuple[str, ...]
     center: Float[np.ndarray, " F"]
     scale: Float[np.ndarray, " F"]
-    references: dict[str, str]
+    levels: dict[str, list[str]]
 
 
 def design(
@@ -80,14 +82,14 @@ def design(
 ) -> Design:
     """The matrix of `features`: numbers, and text or `categorical` columns as one column a level but the first."""
     parts: list[tuple[str, np.ndarray]] = []
-    references = {}
+    categories = {}
     for name in features:
         values = columns[name]
         if name in categorical or values.dtype.kind in "OUS":
             levels, codes = factor(name, values)
             if len(levels) < 2:
                 raise _constant(name, levels[0])
-            references[name] = levels[0]
+            categories[name] = levels
             parts += [(f"{name}={level}", codes == i) for i, level in enumerate(levels) if i > 0]
         elif values.ndim == 2:
             parts += [(f"{name}.{i}", numbers(f"{name}.{i}", values[:, i])) for i in range(values.shape[1])]
@@ -110,7 +112,7 @@ def design(
             center[i], scale[i] = mean, ends[1] - ends[0] if two else sd
         x[:, i] = (values - center[i]) / scale[i]
     _warn_of_dependent(x, [name for name, _ in parts])
-    return Design(x, tuple(name for name, _ in parts), center, scale, references)
+    return Design(x, tuple(name for name, _ in parts), center, scale, categories)
 
 
 def _warn_of_dependent(x: Float[np.ndarray, "N F"], names: Sequence[str]) -> None:
@@ -136,19 +138,30 @@ def _warn_of_dependent(x: Float[np.ndarray, "N F"], names: Sequence[str]) -> Non
         )
 
 
-def complete(columns: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:
-    """The rows that have a value in every column, and how many have not."""
+def complete(columns: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " N"]:
+    """Which rows have a value in every column."""
+    whole = ~np.any([lacking(values) for values in columns.values()], axis=0)
+    if not whole.any():
+        gaps = {name: int(lacking(values).sum()) for name, values in columns.items()}
+        worst = max(gaps, key=lambda name: gaps[name])
+        raise ValueError(f"the table must have a row without gaps; `{worst}` lacks {gaps[worst]} values.")
+    return whole
+
+
+def lacking(values: np.ndarray) -> Bool[np.ndarray, " N"]:
+    """Which rows of a column lack a value."""
     import pandas as pd
 
-    whole = np.ones(len(next(iter(columns.values()))), bool)
-    for values in columns.values():
-        gaps = np.asarray(pd.isna(values))
-        whole &= ~gaps.reshape(len(gaps), -1).any(axis=1)
-    if not whole.any():
-        gaps = {name: int(np.sum(pd.isna(values))) for name, values in columns.items()}
-        worst = max(gaps, key=lambda name: gaps[name])
-        raise must("missing", "such that rows are left", "drop", f"`{worst}` lacks {gaps[worst]} values.")
-    return {name: values[whole] for name, values in columns.items()}, int(np.sum(~whole))
+    gaps = np.asarray(pd.isna(values))
+    return np.asarray(gaps.reshape(len(gaps), -1).any(axis=1))
+
+
+def check_column(role: str, name: str, columns: Mapping[str, np.ndarray]) -> None:
+    """Refuse a name that no column has, with the nearest that one has."""
+    if name not in columns:
+        near = difflib.get_close_matches(name, columns, n=1)
+        hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(list(columns)[:30])}."
+        raise must(role, "a column of the table", name, hint)
 
 
 def numbers(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
@@ -161,6 +174,18 @@ def numbers(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
     if bad.any():
         raise _missing(name, bad, "infinite" if np.isinf(found[bad][0]) else "missing")
     return found
+
+
+def positive_numbers(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
+    """One column of positive numbers."""
+    found = numbers(name, values)
+    return _held("positive numbers", name, found, found > 0)
+
+
+def counts(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
+    """One column of counts."""
+    found = numbers(name, values)
+    return _held("counts: 0, 1, 2, ...", name, found, (found >= 0) & (found == np.round(found)))
 
 
 def factor(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -178,11 +203,24 @@ def factor(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
             "`exclude` names such columns."
         )
         raise must(name, rule, example, repair)
-    texts = [f"{level:g}" if isinstance(level, float) else str(level) for level in levels]
+    texts = [level_text(level) for level in levels]
     if len(set(texts)) < len(texts):
         texts = [repr(level) for level in levels.tolist()]
     order = np.argsort(texts) if values.dtype == object else np.arange(len(levels))
     return [texts[i] for i in order], np.argsort(order)[codes]
+
+
+def level_text(level: object) -> str:
+    """A level as a file shows it; of a number all digits, so that no other number has this text."""
+    short = f"{level:g}" if isinstance(level, float) else str(level)
+    return short if not isinstance(level, float) or float(short) == level else str(level)
+
+
+def _held(rule: str, name: str, values: np.ndarray, good: np.ndarray) -> np.ndarray:
+    if not good.all():
+        row = int(np.argmax(~good))
+        raise must(name, f"a column of {rule}", float(values[row]), f"It stands in row {row + 1}.")
+    return values
 
 
 def _constant(name: str, value: object) -> Exception:
@@ -191,10 +229,10 @@ def _constant(name: str, value: object) -> Exception:
 
 def _missing(name: str, bad: np.ndarray, what: str) -> Exception:
     count = int(bad.sum())
-    repair = '`missing = "drop"` leaves such rows out, and' if what == "missing" else "Mend the table;"
+    drop = '`missing = "drop"` leaves such rows out, and `exclude` leaves out the column.'
     return ValueError(
         f"column `{name}` must have a value in every row; row {int(np.argmax(bad)) + 1} is {what} ({count} of "
-        f"{len(bad)} rows). {repair} `exclude` leaves out the column."
+        f"{len(bad)} rows). {drop if what == 'missing' else 'Mend the table.'}"
     )
 
 

@@ -77,18 +77,36 @@ class Likelihood(eqx.Module):
 
     def __call__(self, params: Params, rows: Rows) -> Float[Array, " n"]:
         """Of a batch."""
+        eta = self._predictor(params, rows)
+        if self.model == "softmax":
+            value = jnp.take_along_axis(jax.nn.log_softmax(eta), rows["y"][:, None], axis=1)[:, 0]
+        else:
+            value = self._of(eta, rows["y"], params)
+        return value * rows["weight"] if "weight" in rows else value
+
+    def expected(self, params: Params, rows: Rows) -> Float[Array, "n ..."]:
+        """The expected response of each row, or the location of a Student t; of classes, their probabilities.
+
+        Of two classes that of the second, of more all of them, (n, C). Targets are as they are: with unit 1.
+        """
+        eta = self._predictor(params, rows)
+        if self.model == "softmax":
+            return jax.nn.softmax(eta)
+        if self.model == "logistic":
+            return jax.nn.sigmoid(eta)
+        return jnp.exp(eta) if self.model in COUNTS else eta
+
+    def _predictor(self, params: Params, rows: Rows) -> Float[Array, "n ..."]:
+        """The linear predictor of each row, (n,); of a softmax the scores of all classes, (n, C)."""
         b = self.standard.inv(params["coefficients"])
         eta = rows["x"] @ b[..., 1:].T
         if self.model == "softmax":
-            value = _softmax(eta + b[None, :, 0], rows["y"])
-        else:
-            eta = eta + b[0]
-            if self.model in COUNTS:
-                eta = eta + self.standard.origin
-            if "offset" in rows:
-                eta = eta + rows["offset"]
-            value = self._of(eta, rows["y"], params)
-        return value * rows["weight"] if "weight" in rows else value
+            scores = eta + b[None, :, 0]
+            return jnp.concatenate([jnp.zeros_like(scores[:, :1]), scores], axis=1)
+        eta = eta + b[0]
+        if self.model in COUNTS:
+            eta = eta + self.standard.origin
+        return eta + rows["offset"] if "offset" in rows else eta
 
     def _of(self, eta: Float[Array, " n"], y: Float[Array, " n"], params: Params) -> Float[Array, " n"]:
         if self.model == "logistic":
@@ -122,11 +140,6 @@ class LogPrior(eqx.Module):
             alpha = params["dispersion"]
             value -= 0.5 * alpha / self.prior.dispersion**2 + 0.5 * jnp.log(alpha)
         return value
-
-
-def _softmax(scores: Float[Array, "n C"], y: Array) -> Float[Array, " n"]:
-    all_scores = jnp.concatenate([jnp.zeros_like(scores[:, :1]), scores], axis=1)
-    return jnp.take_along_axis(jax.nn.log_softmax(all_scores), y[:, None], axis=1)[:, 0]
 
 
 def _negative_binomial(eta: Array, y: Array, r: Array) -> Float[Array, " n"]:

@@ -4,16 +4,26 @@ Coefficients are per unit of their column and carry its name.
 """
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from isotherm.errors import must
-from isotherm.models.design import FAR, Standardized, complete, design, factor, numbers
+from isotherm.models.design import (
+    FAR,
+    Standardized,
+    check_column,
+    complete,
+    counts,
+    design,
+    factor,
+    level_text,
+    numbers,
+    positive_numbers,
+)
 from isotherm.models.families import (
     CLASSES,
     COUNTS,
@@ -54,7 +64,7 @@ def regression(
     *,
     exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
-    missing: Literal["refuse", "drop"] = "refuse",
+    missing: str = "refuse",
     positive: str | int | float | None = None,
     exposure: str | None = None,
     offset: str | None = None,
@@ -70,7 +80,7 @@ def regression(
       `positive`; `"softmax"` compares each class with the first; counts have a log link.
     - `columns`: arrays of one length by name, as `isotherm.data.table.read_table(path).columns`. Text, and what
       `categorical` names, is one column a level, against the first level.
-    - `missing`: `"drop"` leaves out rows without a value in a column that is used.
+    - `missing`: `"drop"` leaves out rows without a value in a column that is used, which `"refuse"` refuses.
     - `exposure`: column by which the rate of a count is multiplied, such as person-years.
     - `offset`: column that is added to the linear predictor.
     - `weights`: column by which the log-likelihood of a row is multiplied.
@@ -87,7 +97,9 @@ def regression(
     features = _features(columns, {"target": target} | special, features, exclude, categorical)
     dropped = 0
     if missing == "drop":
-        columns, dropped = complete({name: columns[name] for name in (target, *special.values(), *features)})
+        columns = {name: columns[name] for name in (target, *special.values(), *features)}
+        whole = complete(columns)
+        columns, dropped = {name: x[whole] for name, x in columns.items()}, int(np.sum(~whole))
     made = design(columns, features, categorical=categorical, standardize=standardize)
     y, classes = _target(model, target, columns[target], positive)
     scale = SCALES.get(model)
@@ -112,10 +124,11 @@ def regression(
         "model": model,
         "target": target,
         "features": features,
-        "references": made.references,
+        "levels": made.levels,
         **special,
     } | ({"rows dropped": dropped} if dropped else {})
     description |= {"classes": classes} if classes else {}
+    description |= {"degrees of freedom": prior.degrees_of_freedom} if model == "student-t" else {}
     description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
     return Regression(posterior, rows, init, {"coefficients": labels}, description)
 
@@ -136,10 +149,7 @@ def _features(
     named = {"features": chosen, "exclude": exclude, "categorical": categorical}
     roles = [*special.items(), *((role, name) for role, names in named.items() for name in names)]
     for role, name in roles:
-        if name not in columns:
-            near = difflib.get_close_matches(name, columns, n=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(list(columns)[:30])}."
-            raise must(role, "a column of the table", name, hint)
+        check_column(role, name, columns)
         if role in named and name in taken:
             raise must(role, f"columns other than {', '.join(special)}", name)
     if not chosen:
@@ -163,7 +173,7 @@ def _rows(
         numbers(special["offset"], columns[special["offset"]]) if "offset" in special else np.zeros(len(y))
     )
     if "exposure" in special:
-        added = added + np.log(_positive(columns, special["exposure"]))
+        added = added + np.log(positive_numbers(special["exposure"], columns[special["exposure"]]))
     if model in COUNTS:
         origin = math.log(max(float(y.mean() / np.exp(added).mean()), 1e-9))
     elif model not in CLASSES:
@@ -179,7 +189,7 @@ def _rows(
     if added.any():
         rows["offset"] = added
     if "weights" in special:
-        rows["weight"] = _positive(columns, special["weights"])
+        rows["weight"] = positive_numbers(special["weights"], columns[special["weights"]])
     kind = np.int32 if model == "softmax" else np.float32
     rows = {name: v.astype(kind if name == "y" else np.float32) for name, v in rows.items()}
     return rows, origin, unit
@@ -205,23 +215,11 @@ def _target(
         if len(classes) < 2:
             raise must(name, "a target of at least two values", classes)
         if positive is not None:
-            called = f"{positive:g}" if isinstance(positive, float) else str(positive)
+            called = level_text(positive)
             called = next((c for c in classes if c.lower() == called.lower()), called)
             if called not in classes:
                 raise must("positive", f"one of {' and '.join(classes)}", positive)
             if called == classes[0]:
                 classes, codes = classes[::-1], 1 - codes
         return codes, classes
-    y = numbers(name, values)
-    if model in COUNTS and not ((y >= 0) & (y == np.round(y))).all():
-        row = int(np.argmax(~((y >= 0) & (y == np.round(y)))))
-        raise must(name, "a column of counts: 0, 1, 2, ...", float(y[row]), f"It stands in row {row + 1}.")
-    return y, []
-
-
-def _positive(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    found = numbers(name, columns[name])
-    if not (found > 0).all():
-        row = int(np.argmax(~(found > 0)))
-        raise must(name, "a column of positive numbers", float(found[row]), f"It stands in row {row + 1}.")
-    return found
+    return (counts if model in COUNTS else numbers)(name, values), []

@@ -11,14 +11,14 @@ from isotherm.diagnostics import Summary
 
 def summary_to_json(summary: Summary) -> dict[str, Any]:
     """All of it; a number that is not finite is null."""
-    return _plain(dataclasses.asdict(summary))
+    return plain(dataclasses.asdict(summary))
 
 
 def diagnosis_to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """The judgement and what it rests on, block by block."""
     names = ("ok", "verdict", "problems", "notes")
     thermostat = diagnosis.thermostat
-    return _plain(
+    return plain(
         {name: getattr(diagnosis, name) for name in names}
         | {"blocks": [dataclasses.asdict(block) for block in diagnosis.blocks]}
         | {"thermostat": None if thermostat is None else dataclasses.asdict(thermostat)}
@@ -49,11 +49,12 @@ def _filled(kind: Any, record: Mapping[str, Any]) -> Any:
     return kind(**{k: math.nan if v is None and k in due else v for k, v in record.items() if k in known})
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """As JSON has it: a number that is not finite is null."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

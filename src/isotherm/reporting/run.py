@@ -163,8 +163,8 @@ def _figures(pictures: Mapping[str, bytes] | None, summary: Summary) -> list[Htm
 
 def _model_and_data(settings: Mapping[str, Any], data: Mapping[str, Any] | None) -> dict[str, Any]:
     shown = dict(settings.get("model") or {})
-    if references := shown.pop("references", None):
-        shown["reference levels"] = ", ".join(f"{name}={level}" for name, level in references.items())
+    if levels := shown.pop("levels", None):
+        shown["reference levels"] = ", ".join(f"{name}={first}" for name, (first, *_) in levels.items())
     if data is not None:
         shown |= data
     elif settings.get("data") is not None:

@@ -79,10 +79,11 @@ def _read(path: Path, suffix: str) -> dict[str, np.ndarray]:
         # pandas gives a second column of the same name another, and one without a name a number.
         header = pd.read_csv(path, nrows=1, header=None, dtype=str, na_filter=False, **how)
         names = [str(name).strip() for name in header.iloc[0]]
+        # In one piece, or a column may be numbers in one and text in the next.
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                frame = pd.read_csv(path, index_col=False, **how)
+                frame = pd.read_csv(path, index_col=False, low_memory=False, **how)
         except pd.errors.ParserWarning as error:
             raise ValueError(
                 f"every line must have as many fields as the first, {len(names)}; some have more. Is there a comma "

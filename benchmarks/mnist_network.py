@@ -27,6 +27,7 @@ import isotherm as iso
 
 CHAINS, BATCH, BINS = 4, 200, 15
 DECAYS, EPOCHS, RATE = (0.1, 0.3, 1.0), (20, 40), 3e-3
+SETTINGS = {1.0: (7e-4, 5.0), 0.1: (3e-4, 10.0)}  # step size and friction by temperature, for 10,000 rows
 
 
 def patches(images: jax.Array, size: int, stride: int) -> jax.Array:
@@ -145,10 +146,14 @@ def points(net, ends: list[dict], test: dict) -> np.ndarray:
     return np.stack([np.asarray(jax.jit(net.mean)(p, test["x"]), np.float64) for p in ends])
 
 
-def chains(net, data: dict, ends: list[dict], options: argparse.Namespace) -> list[iso.Draws]:
+def chains(
+    net, data: dict, ends: list[dict], temperature: float, options: argparse.Namespace
+) -> list[iso.Draws]:
     """A chain from each of Adam's networks."""
-    posterior = eqx.tree_at(lambda p: p.temperature, net.posterior, jnp.asarray(options.temperature))
-    sampler = iso.CCAdL(options.step_size, options.friction, iso.Diagonal(), scheme="symmetric")
+    posterior = eqx.tree_at(lambda p: p.temperature, net.posterior, jnp.asarray(temperature))
+    step_size, friction = SETTINGS.get(temperature, SETTINGS[1.0])
+    step_size, friction = options.step_size or step_size, options.friction or friction
+    sampler = iso.CCAdL(step_size, friction, iso.Diagonal(), scheme="symmetric")
     settings = {"burn_in": options.burn_in, "num_draws": options.draws, "thinning": options.thinning}
     run = functools.partial(iso.sample, posterior, data, sampler=sampler, batch_size=BATCH, num_chains=1)
     return [run(start, seed=seed, progress=False, **settings) for seed, start in enumerate(ends)]
@@ -160,27 +165,30 @@ def compare(name: str, data: dict, test: dict, options: argparse.Namespace) -> l
     ends, chosen = opponent(make, data)
     net, trained = make(0), time.perf_counter()
     single = points(net, ends, test)
-    drawn = chains(net, data, ends, options)
-    sampled = time.perf_counter()
-    each = np.stack([predictive(net, draws, test["x"]) for draws in drawn])
-    gain = np.mean([losses(p, y) for p in single], axis=0) - losses(each.mean(axis=0), y)
-    more = {
-        "nll_less_than_adam": gain.mean(),
-        "error": gain.std() / len(gain) ** 0.5,
-        "s": max(draws.settings["s"] for draws in drawn),
-        "kinetic_temperature": np.mean([draws.stats["kinetic_temperature"] for draws in drawn]),
-        "configurational_temperature": np.mean([d.stats["configurational_temperature"] for d in drawn]),
-        "seconds": sampled - trained,
-    }
-    return [
-        {"network": name, "method": method, **row}
-        for method, row in (
-            ("Adam", mean_scores(single, y) | chosen | {"seconds": trained - began}),
-            ("four of Adam averaged", scores(single.mean(axis=0), y)),
-            ("CCAdL, one chain", mean_scores(each, y)),
-            ("CCAdL, four chains", scores(each.mean(axis=0), y) | more),
-        )
+    alone = np.mean([losses(p, y) for p in single], axis=0)
+    rows = [
+        ("Adam", mean_scores(single, y) | chosen | {"seconds": trained - began}),
+        ("four of Adam averaged", scores(single.mean(axis=0), y)),
     ]
+    for temperature in options.temperature:
+        began = time.perf_counter()
+        drawn = chains(net, data, ends, temperature, options)
+        seconds = time.perf_counter() - began
+        each = np.stack([predictive(net, draws, test["x"]) for draws in drawn])
+        gain = alone - losses(each.mean(axis=0), y)
+        more = {
+            "nll_less_than_adam": gain.mean(),
+            "error": gain.std() / len(gain) ** 0.5,
+            "s": max(draws.settings["s"] for draws in drawn),
+            "kinetic_temperature": np.mean([draws.stats["kinetic_temperature"] for draws in drawn]),
+            "configurational_temperature": np.mean([d.stats["configurational_temperature"] for d in drawn]),
+            "seconds": seconds,
+        }
+        rows += [
+            (f"CCAdL at T = {temperature:g}, one chain", mean_scores(each, y)),
+            (f"CCAdL at T = {temperature:g}, four chains", scores(each.mean(axis=0), y) | more),
+        ]
+    return [{"network": name, "method": method, **row} for method, row in rows]
 
 
 def mean_scores(several: np.ndarray, y: np.ndarray) -> dict:
@@ -205,9 +213,9 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--prior", type=float, default=4.0, help="times 1/sqrt(fan-in)")
-    parser.add_argument("--step-size", type=float, default=7e-4)
-    parser.add_argument("--friction", type=float, default=5.0)
-    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--temperature", type=float, nargs="+", default=[1.0])
+    parser.add_argument("--step-size", type=float, help="default: by the temperature, for 10,000 rows")
+    parser.add_argument("--friction", type=float, help="default: by the temperature, for 10,000 rows")
     parser.add_argument("--burn-in", type=int, default=2000)
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--thinning", type=int, default=150)

@@ -87,6 +87,18 @@ def test_a_few_rows_among_many_are_seen(quick_compilation):
     assert (tail.index, tail.far) == (0, -5.0)
 
 
+def test_the_warm_up_takes_all_rows_and_a_step_that_fits_the_wall(quick_compilation):
+    start = jnp.asarray([math.log(0.5), 0.0])
+    tuned = iso.warmup(log_gamma(0.5), ROWS, start, progress=False)
+    tail, _, metric = tail_of(log_gamma(0.5), ROWS, start)
+    assert tuned.gradient.all_rows
+    assert tuned.batch_size == len(ROWS)
+    assert tail.stiffest > 2 * metric.stiffest
+    # Seeds of the two differ, but not the wall.
+    assert tuned.sampler.step_size == pytest.approx(0.7 / tail.stiffest**0.5, rel=0.02)
+    assert tuned.sampler.friction == pytest.approx(tail.slowest**0.5, rel=0.02)
+
+
 @pytest.mark.slow
 def test_a_batch_that_is_given_is_kept(quick_compilation):
     """Then chains from several places do what they can, and the record says why."""

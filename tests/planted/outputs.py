@@ -61,4 +61,20 @@ OUTPUTS = (
             "test_regression_models.py::test_coefficients_are_transformed_there_and_back_and_their_volume_is_known",
         ),
     ),
+    Bug(
+        "counts-rounded-inwards",
+        "Ends of intervals of counts are rounded to the inside.",
+        "models/forecast.py",
+        "np.stack([np.floor(low), np.ceil(high)])",
+        "np.stack([np.ceil(low), np.floor(high)])",
+        ("test_forecast.py",),
+    ),
+    Bug(
+        "outcomes-without-noise",
+        "The interval of a new observation is that of the expected response.",
+        "models/forecast.py",
+        "out[i] = center + scale * rng.standard_normal(len(center))",
+        "out[i] = center",
+        ("test_forecast.py",),
+    ),
 )

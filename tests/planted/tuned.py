@@ -8,6 +8,7 @@ UNBIASED = ("test_control_variate.py::test_the_force_has_no_bias_and_the_noise_o
 VOLUME = ("test_transforms.py::test_there_and_back_and_the_volume_between",)
 MOVING = ("test_moving_anchor.py",)
 MODES = ("test_beyond_the_draws.py::test_a_second_mode_with_few_and_many_parameters",)
+TAILS = ("test_tails.py",)
 HEAT = ("test_diagnosis.py::test_gradients_at_the_draws_measure_the_variance",)
 
 TUNED = (
@@ -154,5 +155,29 @@ TUNED = (
         "if depth > _VALLEY * self.T else None",
         "if depth > -np.inf else None",
         MODES,
+    ),
+    Bug(
+        "no-tail-is-long",
+        "The warm-up takes minibatches however far the posterior reaches.",
+        "tuning/choose.py",
+        "if tail is None else _without_noise(look, rows, _about(tail, start))",
+        "",
+        TAILS,
+    ),
+    Bug(
+        "a-step-into-the-wall",
+        "The step is for the curvature around the mode, and not for the wall that faces a long tail.",
+        "tuning/choose.py",
+        "stiffest, slowest = max(stiffest, tail.stiffest), min(slowest, tail.slowest)",
+        "slowest = min(slowest, tail.slowest)",
+        TAILS,
+    ),
+    Bug(
+        "a-tail-at-temperature-one",
+        "How far U rises is not measured in units of the temperature.",
+        "tuning/tails.py",
+        "found.append((rise / T if",
+        "found.append((rise if",
+        TAILS,
     ),
 )

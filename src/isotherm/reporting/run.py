@@ -186,9 +186,7 @@ def _run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         "s",
         "title",
     )
-    kept = {name: value for name, value in settings.items() if name not in hidden}
-    kept["sampler"] = {k: v for k, v in kept["sampler"].items() if k != "schemes"}
-    return kept
+    return {name: value for name, value in settings.items() if name not in hidden}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

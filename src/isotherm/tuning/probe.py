@@ -19,6 +19,7 @@ from isotherm.preconditioner import Preconditioner
 
 ORDERS = (0, 1, 2)
 _PROBES = 6
+_LONG = 2**26  # numbers in the data, from which it pays to compile with care
 _AGAIN, _POINTS = 16, 16  # probes and points for the rows that matter most
 _TOP = 4096  # such rows, or one in 8 of all where that is less
 
@@ -94,14 +95,14 @@ class Probe:
 
     def _squares(self, rows: np.ndarray | None, count: int, key: Key[Array, ""]) -> np.ndarray:
         widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(self.data)]
+        squares = _squares_fast if sum(x.size for x in jax.tree.leaves(self.data)) > _LONG else _squares_soon
         spread, times, pieces = jnp.asarray(self.spread), jnp.asarray(count), []
         for index, there in passes.chunks(self.data, 4 * sum(widths), rows):
-            piece = _squares(self.posterior, self.preconditioner, self.data, index, spread, key, times)
-            pieces.append(np.asarray(piece, np.float64)[:, : int(there.sum())])
+            piece = squares(self.posterior, self.preconditioner, self.data, index, spread, key, times)
+            pieces.append(np.asarray(piece, np.float64)[:, : int(np.sum(np.asarray(there)))])
         return np.concatenate(pieces, axis=1)
 
 
-@eqx.filter_jit
 def _squares(
     posterior: Posterior,
     preconditioner: Preconditioner,
@@ -127,6 +128,9 @@ def _squares(
     step = lambda i, total: total + look(jax.random.fold_in(key, i))
     shape = jax.eval_shape(look, key)
     return jax.lax.fori_loop(0, count, step, jnp.zeros(shape.shape, shape.dtype)) / count
+
+
+_squares_soon, _squares_fast = jit_in_a_hurry(_squares), eqx.filter_jit(_squares)
 
 
 @jit_in_a_hurry

@@ -64,6 +64,8 @@ def test_state_keeps_structure_shapes_and_dtypes(name):
     assert all(bool(jnp.all(x[-1] != x[0])) for x in jax.tree.leaves(positions))
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @every_sampler
 def test_float64_chain_stays_float64(name):
     sampler = SAMPLERS[name]
@@ -120,6 +122,8 @@ def test_resume_from_a_state_equals_uninterrupted(name):
     assert jnp.array_equal(tree.ravel(step(state).position), tree.ravel(step(revived).position))
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @every_sampler
 def test_driver_equals_own_loop(name):
     sampler = SAMPLERS[name]
@@ -162,6 +166,8 @@ def test_schedules_stand_wherever_a_scalar_does(name):
     assert not np.allclose(final(lambda v, step: v / (1 + step)), fixed, atol=1e-3)
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @every_sampler
 def test_one_trace_serves_all_numbers_chunks_and_seeds(name):
     sampler = SAMPLERS[name]

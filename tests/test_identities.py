@@ -96,6 +96,7 @@ def test_ccadl_on_identical_rows_is_sgnht():
     assert_same(ccadl, sgnht)
 
 
+@pytest.mark.slow
 def test_sgnht_with_infinite_thermal_mass_is_sghmc():
     """Bit for bit, under gradient noise, with xi frozen at A."""
     sgnht = known(iso.SGNHT(h, A, **(SETTINGS | {"thermal_mass": np.inf})))
@@ -124,6 +125,7 @@ def test_dense_is_diagonal_on_one_parameter(make):
     assert_same(dense, diagonal, ulps=64)
 
 
+@pytest.mark.slow
 def test_sgnht_with_shifted_xi_is_ccadl():
     """Where C = sigma^2 M, control is friction beta h sigma^2 / 2 in disguise: SGNHT started with xi larger
     by that is CCAdL, step by step, to rounding. It pins factor, temperature and mass without a statistic."""

@@ -210,6 +210,7 @@ def test_a_warm_up_serves_its_own_posterior_data_and_batch():
         iso.sweep(posterior, data, tuned, [iso.SGLD(1e-3)], batch_size=10)
 
 
+@pytest.mark.slow
 def test_the_noise_is_measured_in_units_of_the_temperature():
     """At a quarter of the temperature the posterior is half as wide, and s is that of h^2 C / T."""
     found = [iso.warmup(*small(T), jnp.zeros(2), batch_size=32) for T in (1.0, 0.25)]

@@ -65,7 +65,6 @@ def test_state_keeps_structure_shapes_and_dtypes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @every_sampler
 def test_float64_chain_stays_float64(name):
     sampler = SAMPLERS[name]
@@ -123,7 +122,6 @@ def test_resume_from_a_state_equals_uninterrupted(name):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @every_sampler
 def test_driver_equals_own_loop(name):
     sampler = SAMPLERS[name]
@@ -166,7 +164,6 @@ def test_schedules_stand_wherever_a_scalar_does(name):
     assert not np.allclose(final(lambda v, step: v / (1 + step)), fixed, atol=1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 @every_sampler
 def test_one_trace_serves_all_numbers_chunks_and_seeds(name):

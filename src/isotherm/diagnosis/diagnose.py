@@ -197,8 +197,8 @@ def _about_reach(draws: "Draws", summary: Summary, place: Beyond | None) -> Iter
     row = summary.rows[i]
     yield (
         f"the posterior reaches farther than the draws: `{row.name}` at {there[i]:.3g} (here {row.mean:.3g} ± "
-        f"{row.sd:.2g}) is less likely by exp(-{max(place.rise, 0.0):.1f}) only, but hardly a draw came there: take "
-        "plain gradients, with a sampler of your own, or another scale for this parameter"
+        f"{row.sd:.2g}) is less likely by exp(-{max(place.rise, 0.0):.1f}) only, but hardly a draw came there: "
+        "leave batch_size to the warm-up, or give `gradient=iso.FullData()` and a sampler, or use another scale"
     )
 
 

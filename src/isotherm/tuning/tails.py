@@ -20,15 +20,11 @@ from isotherm.preconditioner import DensePreconditioner
 from isotherm.tuning.newton import Climb, point_at
 from isotherm.tuning.record import as_leaf
 
-_FAR, _DROP = (
-    5.0,
-    4.0,
-)  # standard deviations, and the rise of U there, in units of T: 12.5 of a normal distribution
+_FAR = 5.0  # standard deviations
+_DROP = 4.0  # rise of U there, in units of T; that of a normal distribution is 12.5
 _ERRORS = 4.0  # standard errors
-_ROWS, _MORE = (
-    (32, 2**15),
-    4,
-)  # that are drawn for each place, and times as many for another look to be worth it
+_ROWS = (32, 2**15)  # that are drawn for each place
+_MORE = 4  # times as many rows, for another look to be worth it
 _AGAIN, _ALL = 32, 3  # places that are looked at again, and with all rows
 _PAIRS, _NUMBERS = 2**15, 2**22  # of a place and a row at a time, and numbers in them
 _REACH = 4.5  # rise of U, in units of T, to which chains come now and then

@@ -241,6 +241,9 @@ def test_classes_go_by_what_the_file_shows():
     assert regression("logistic", {"a": AGE, "y": (SEX == "m") * 1}, "y", positive=0.0).data["y"][0] == (
         SEX[0] != "m"
     )
+    cases = {"a": AGE, "y": np.where(SEX == "m", "a", "A").astype(object)}
+    assert regression("logistic", cases, "y", positive="a").data["y"].tolist() == (SEX == "m").tolist()
+    assert regression("logistic", cases, "y", positive="A").data["y"].tolist() == (SEX != "m").tolist()
     large = design({"c": np.array([1234567.0, 1234568.0])}, ["c"], categorical=["c"])
     assert large.names == ("c=1234568.0",)
     assert design({"c": np.array([5.0, 1234567.0])}, ["c"], categorical=["c"]).names == ("c=1234567.0",)

@@ -9,6 +9,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.control_variate import ControlVariate
+from isotherm.tuning import tails
 from isotherm.tuning.metric import find_metric
 from isotherm.tuning.newton import climb
 from isotherm.tuning.probe import Probe
@@ -85,6 +86,30 @@ def test_a_few_rows_among_many_are_seen(quick_compilation):
     assert tail_of(posterior(1.0), data, start)[0] is None
     tail, _, _ = tail_of(posterior(1000.0), data, start)
     assert (tail.index, tail.far) == (0, -5.0)
+
+
+def test_a_large_sum_over_rows_hides_nothing(quick_compilation):
+    """Counts around 1,000 without the constants of their density: a sum of 10^9, of which 32 bits hold hundreds."""
+    y = jnp.asarray(np.random.default_rng(4).poisson(1000, size=200_000), jnp.float32)
+    posterior = iso.Posterior(lambda p, row: row * p[0] - jnp.exp(p[0]))
+    assert abs(float(posterior.log_density(jnp.asarray([6.9]), y))) > 1e9
+    assert tail_of(posterior, y, jnp.asarray([6.9]))[0] is None
+
+
+def test_long_rows_are_taken_a_few_at_a_time(quick_compilation, monkeypatch):
+    """Whatever the number of parameters; few pairs of a place and a row are not filled up to many."""
+    seen = []
+
+    def pairs(posterior, center, moves, data, which, row):
+        seen.append(len(row))
+        return jnp.zeros(len(row))
+
+    monkeypatch.setattr(tails, "_pairs", pairs)
+    for shape in ((200, 3000), (200,)):
+        rows = jnp.asarray(np.random.default_rng(5).normal(size=shape), jnp.float32)
+        tail_of(iso.Posterior(lambda p, row: -0.5 * jnp.sum((row - p[0]) ** 2)), rows, jnp.zeros(1))
+    assert seen[0] <= 2**22 // 3000
+    assert seen[-1] <= 256
 
 
 def test_the_warm_up_takes_all_rows_and_a_step_that_fits_the_wall(quick_compilation):

@@ -216,7 +216,8 @@ def _target(
             raise must(name, "a target of at least two values", classes)
         if positive is not None:
             called = level_text(positive)
-            called = next((c for c in classes if c.lower() == called.lower()), called)
+            if called not in classes:  # true or True
+                called = next((c for c in classes if c.lower() == called.lower()), called)
             if called not in classes:
                 raise must("positive", f"one of {' and '.join(classes)}", positive)
             if called == classes[0]:

@@ -63,7 +63,7 @@ def long_tail(
     root, spent = np.asarray(preconditioner.root, np.float64), 0.0
     index, sign = np.repeat(np.arange(size), 2), np.tile([-1.0, 1.0], size)
     moves = as_leaf((sign * _FAR * T**0.5)[:, None] * root[:, index].T, center)
-    known = np.asarray(_known(posterior, center, moves), np.float64)
+    known = _known(expanded.posterior, center, moves, top)
     draw, places = np.random.default_rng(0), np.arange(2 * size)
     m = 0
     while (count := int(np.clip(num_data // (2 * len(places)), *_ROWS))) >= _MORE * m:
@@ -118,7 +118,9 @@ def _rests(
     rows = np.searchsorted(ends, draw.integers(ends[-1], size=count), side="right")
     which, row = np.repeat(places, count), np.tile(rows, len(places))
     # In pieces of one length, so that one program serves all looks.
-    length, parts = int(np.clip(_NUMBERS // moves.shape[1], 64, _PAIRS)), []
+    width = sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
+    length, parts = max(1, min(_PAIRS, _NUMBERS // max(width, moves.shape[1]))), []
+    length = min(length, 2 ** math.ceil(math.log2(len(row))))
     for begin in range(0, len(row), length):
         own = slice(begin, begin + length)
         pair = [jnp.asarray(np.resize(x[own], length), jnp.int32) for x in (which, row)]
@@ -142,9 +144,19 @@ def _pairs(
     return jax.vmap(lambda i, r: posterior.one_log_likelihood(at(i), r))(which, passes.picked(data, row))
 
 
+def _known(
+    posterior: Posterior, center: PyTree, moves: Float[Array, "k d"], top: Climb
+) -> Float[np.ndarray, " k"]:
+    """What the part that needs no rows changes by: in 64 bits, as it is small beside the sum over all rows."""
+    _, gradient, hessian = top.point.known
+    move = np.asarray(moves, np.float64)
+    expansion = move @ gradient + np.sum((move @ hessian) * move, axis=1) / 2
+    return expansion + np.asarray(_priors(posterior, center, moves), np.float64)
+
+
 @jit_in_a_hurry
-def _known(posterior: Posterior, center: PyTree, moves: Float[Array, "k d"]) -> Float[Array, " k"]:
-    """What the part that needs no rows changes by with each move."""
+def _priors(posterior: Posterior, center: PyTree, moves: Float[Array, "k d"]) -> Float[Array, " k"]:
+    """What the log-prior changes by with each move."""
     value = lambda x: posterior.prior_log_density(tree.unravel_like(x, center))
     origin = tree.ravel(center)
     return jax.lax.map(lambda move: value(origin + move) - value(origin), moves)

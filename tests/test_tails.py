@@ -24,7 +24,7 @@ def tail_of(posterior, data, start):
     )
     expanded = ControlVariate(posterior, order=2).bound(posterior, data, top.point.theta)
     tail, passes = long_tail(expanded, data, top, metric.preconditioner, rows.tickets(2))
-    assert 0 < passes < 15
+    assert 0 <= passes < 15
     return tail, float(np.asarray(top.point.theta).ravel()[0]), metric
 
 
@@ -88,7 +88,7 @@ def test_a_few_rows_among_many_are_seen(quick_compilation):
     assert (tail.index, tail.far) == (0, -5.0)
 
 
-def test_a_large_sum_over_rows_hides_nothing(quick_compilation):
+def test_nothing_is_told_of_what_rounding_hides(quick_compilation):
     """Counts around 1,000 without the constants of their density: a sum of 10^9, of which 32 bits hold hundreds."""
     y = jnp.asarray(np.random.default_rng(4).poisson(1000, size=200_000), jnp.float32)
     posterior = iso.Posterior(lambda p, row: row * p[0] - jnp.exp(p[0]))

@@ -82,8 +82,8 @@ def test_ccadl_with_zero_covariance_is_sgnht(covariance):
 
 @pytest.mark.slow
 def test_ccadl_on_identical_rows_is_sgnht():
-    """Rows that are all alike have V = 0 whatever batch is drawn. Bit for bit, although CCAdL takes a mean of
-    gradients per row and SGNHT the gradient of the sum: with two equal rows both round once."""
+    """Rows that are all alike have V = 0 whatever batch is drawn. But for rounding: CCAdL takes a mean of gradients
+    per row and SGNHT the gradient of the sum, which compilers arrange as they like."""
 
     def log_likelihood(theta, x):
         return -0.5 * jnp.sum((x - theta) ** 2)
@@ -93,7 +93,7 @@ def test_ccadl_on_identical_rows_is_sgnht():
     init = np.zeros(2, np.float32)
     ccadl = sampled(posterior, rows, init, iso.CCAdL(h, A, iso.Dense()))
     sgnht = sampled(posterior, rows, init, iso.SGNHT(h, A))
-    assert_same(ccadl, sgnht)
+    assert_same(ccadl, sgnht, ulps=64)
 
 
 @pytest.mark.slow

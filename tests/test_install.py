@@ -20,15 +20,9 @@ EXTRAS = {
 }
 
 CORE = """
-import sys, warnings
-from importlib.abc import MetaPathFinder
+import sys
 
-class Missing(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {packages!r}:
-            raise ImportError(f"No module named {{name!r}}")
-
-sys.meta_path.insert(0, Missing())
+sys.modules.update(dict.fromkeys({packages!r}))  # as if they were not installed
 import jax.numpy as jnp, numpy as np
 import isotherm as iso
 

@@ -105,6 +105,15 @@ def test_draws_that_were_held_back_from_a_tail_are_told(quick_compilation):
     assert place.rise == pytest.approx(0.5 * np.log(0.5) - 0.5 - (0.5 * at - np.exp(at)), abs=0.1)
 
 
+def test_no_tail_is_told_of_where_rounding_hides_it(quick_compilation):
+    """A constant of 10^8 in each row, of which 32 bits hold multiples of eight: a rise of 12.5 does not show."""
+    posterior = iso.Posterior(lambda p, row: 1e8 - 0.5 * (row - p[0]) ** 2)
+    rng = np.random.default_rng(11)
+    rows = rng.normal(size=400).astype(np.float32)
+    draws = drawn(posterior, rows, rows.mean() + rng.normal(size=(4, 250, 1)) / 20)
+    assert beyond(draws, draws.job, key=jax.random.key(0)) is None
+
+
 def test_a_wide_mode_counts_for_more(quick_compilation):
     """Two modes of equal height, one three times as wide as the other: a share of three quarters."""
 

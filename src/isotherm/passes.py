@@ -76,6 +76,11 @@ def prior_sums(posterior: Posterior, theta: PyTree) -> tuple[np.ndarray, np.ndar
     return value, gradient, hessian
 
 
+def holds(total: float, change: float, theta: PyTree) -> bool:
+    """Whether a change of a sum over rows shows, where each row is rounded to the precision of the parameters."""
+    return abs(total) * float(jnp.finfo(tree.ravel(theta).dtype).eps) / 4 < change
+
+
 def picked(data: PyTree, index: Int[Array, " n"]) -> PyTree:
     """These rows."""
     return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)

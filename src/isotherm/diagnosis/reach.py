@@ -56,8 +56,10 @@ def beyond(draws: "Draws", job: "Job", *, key: Key[Array, ""]) -> Beyond | None:
     there = np.mean(sign[:, None] * ((cloud - center) / sd)[:, index].T > _FAR, axis=1)
     like = jax.tree.map(lambda x: x[0, 0], seen)
     theta = tree.unravel_like(jnp.asarray(center, tree.ravel(like).dtype), like)
-    _, gradient, _ = passes.sums(posterior, job.data, theta, order=1)
+    value, gradient, _ = passes.sums(posterior, job.data, theta, order=1)
     T = float(job.sampler.temperature_at(jnp.asarray(draws.settings["steps"])))
+    if not passes.holds(float(value), T, theta):
+        return None
     step = sign * _FAR * sd[index]
     rise = error = np.zeros(0)
     for count in _ROWS:  # a few of all, and then more of those that are in question

@@ -36,10 +36,8 @@ _ROWS, _LARGEST = 128, 2048  # of a batch, at first and at most
 _PASSES, _STEPS = 4.0, (1000, 4000)  # of Adam, in all; steps of each way, at least and at most
 _PILOT, _KEPT = 1000, 8  # steps of the sampler between two looks, and places on the way that are looked at
 _STEP, _FRICTION = 0.5, 0.1
-_S, _QUIET = (
-    0.5,
-    0.15,
-)  # s to aim at: of plain minibatches, and of noise that grows with the distance from an anchor
+_S = 0.5  # s to aim at, of plain minibatches
+_QUIET = 0.15  # and of noise that grows with the distance from an anchor
 _DENSE, _RANK = 128, 16  # parameters up to which a matrix controls the noise; directions of it beyond
 _THINNING, _BURN_IN = 8.0, 800.0  # in units of time
 _SPREAD, _MASS = 0.05, 100.0

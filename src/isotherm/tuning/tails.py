@@ -28,7 +28,6 @@ _MORE = 4  # times as many rows, for another look to be worth it
 _AGAIN, _ALL = 32, 3  # places that are looked at again, and with all rows
 _PAIRS, _NUMBERS = 2**15, 2**22  # of a place and a row at a time, and numbers in them
 _REACH = 4.5  # rise of U, in units of T, to which chains come now and then
-_ROUNDING = 2.0**-25  # of a sum over rows of differences of what is rounded to 24 bits
 _NEARER, _TRIES = 0.7, 8  # on the way back from beyond that
 
 
@@ -56,13 +55,13 @@ def long_tail(
 ) -> tuple[Tail | None, float]:
     """The longest tail along a coordinate, if one is far longer than normal, and the passes that it took to know.
 
-    None is told where the rise of U would drown in the rounding of what the rows have in 32 bits.
+    None is told where the rise of U would drown in the rounding of the rows.
     `expanded` is of order 2 around the mode, so that of a normal posterior hardly anything is left to estimate.
     """
     posterior, center = expanded.expanded, preconditioner.center
     assert expanded.posterior is not None
     T, size, num_data = float(posterior.temperature), tree.size(center), len(tickets)
-    if not abs(float(top.point.known[0])) * _ROUNDING < T:
+    if not passes.holds(float(top.point.known[0]), T, center):
         return None, 0.0
     root, spent = np.asarray(preconditioner.root, np.float64), 0.0
     index, sign = np.repeat(np.arange(size), 2), np.tile([-1.0, 1.0], size)

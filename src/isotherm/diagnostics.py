@@ -74,15 +74,15 @@ class Summary(Printed):
         from rich.table import Table
 
         table = Table(box=None, header_style="bold")
-        table.add_column("parameter")
-        for title in ("mean", "sd", "5 %", "95 %", "mcse", "ess bulk", "ess tail", "R-hat", "T"):
-            table.add_column(title, justify="right")
+        table.add_column("parameter", overflow="fold")
+        for title in ("mean", "sd", "5 %", "95 %", "ess bulk", "ess tail", "R-hat", "T"):
+            table.add_column(title, justify="right", overflow="fold")  # in a narrow window, too, nothing is cut
         rows = (*self.rows, *self.derived)
         shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:
             table.add_row(
                 row.name,
-                *(f"{x:.4g}" for x in (row.mean, row.sd, row.low, row.high, row.mcse)),
+                *(f"{x:.4g}" for x in (row.mean, row.sd, row.low, row.high)),
                 *(f"{x:,.0f}" for x in (row.ess_bulk, row.ess_tail)),
                 f"{row.r_hat:.3f}",
                 "" if math.isnan(row.temperature) else f"{row.temperature:.3f}",

@@ -76,13 +76,15 @@ class Summary(Printed):
         table = Table(box=None, header_style="bold")
         table.add_column("parameter", overflow="fold")
         for title in ("mean", "sd", "5 %", "95 %", "ess bulk", "ess tail", "R-hat", "T"):
-            table.add_column(title, justify="right", overflow="fold")  # in a narrow window, too, nothing is cut
+            table.add_column(
+                title, justify="right", overflow="fold"
+            )  # in a narrow window, too, nothing is cut
         rows = (*self.rows, *self.derived)
         shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:
             table.add_row(
                 row.name,
-                *(f"{x:.4g}" for x in (row.mean, row.sd, row.low, row.high)),
+                *(fixed(x, row.sd) for x in (row.mean, row.sd, row.low, row.high)),
                 *(f"{x:,.0f}" for x in (row.ess_bulk, row.ess_tail)),
                 f"{row.r_hat:.3f}",
                 "" if math.isnan(row.temperature) else f"{row.temperature:.3f}",
@@ -99,6 +101,13 @@ class Summary(Printed):
             f"(target {self.target_temperature:g})"
         )
         yield self.verdict
+
+
+def fixed(x: float, sd: float) -> str:
+    """With two digits of the standard deviation."""
+    if not (1e-5 < sd < 1e5) or not math.isfinite(x):
+        return f"{x:.3g}"
+    return f"{x:z,.{max(0, 1 - math.floor(math.log10(sd)))}f}"
 
 
 def summarise(draws: "Draws") -> Summary:

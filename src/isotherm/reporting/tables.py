@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from isotherm.diagnosis.record import Diagnosis, signed
-from isotherm.diagnostics import Row, Summary
+from isotherm.diagnostics import Row, Summary, fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
 
@@ -46,7 +46,7 @@ def parameters(summary: Summary) -> Iterator[Html]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    values = (_fixed(x, row.sd) for x in (row.mean, row.sd, row.low, row.high))
+    values = (fixed(x, row.sd) for x in (row.mean, row.sd, row.low, row.high))
     return (row.name, *values, f"{row.r_hat:.3f}", f"{row.ess_bulk:,.0f}", f"{row.temperature:.2f}")
 
 
@@ -94,10 +94,3 @@ def by_r_hat(rows: Sequence[Row]) -> list[int]:
     """Numbers of the rows, the worst first."""
     worth = [row.r_hat if math.isfinite(row.r_hat) else math.inf for row in rows]
     return sorted(range(len(rows)), key=lambda i: -worth[i])
-
-
-def _fixed(x: float, sd: float) -> str:
-    """With two digits of the standard deviation."""
-    if not (1e-5 < sd < 1e5) or not math.isfinite(x):
-        return f"{x:.3g}"
-    return f"{x:z,.{max(0, 1 - math.floor(math.log10(sd)))}f}"

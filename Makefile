@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 
 # Types and shapes at run time are checked in the fast tests alone: it takes a third of the time.
 test: check
-	$(BIN)/python -m pytest -o addopts="-q --strict-markers --strict-config" -m slow -n $(WORKERS)
+	$(BIN)/python -m pytest -o addopts="-q --import-mode=importlib --strict-markers --strict-config" -m slow -n $(WORKERS)
 	$(BIN)/isotherm validate --quick --out $(OUT)/validation
 
 check: lint
@@ -34,7 +34,7 @@ validate: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/isotherm bench --out $(OUT)/bench
 	$(BIN)/python benchmarks/driver.py --out $(OUT)/bench
-	$(BIN)/python benchmarks/tall.py --out $(OUT)/tall
+	$(BIN)/python benchmarks/tall --out $(OUT)/tall
 
 # The documentation site; a warning is an error. Its code blocks are run by `make test`.
 docs: $(VENV)/.dev

@@ -18,7 +18,7 @@ import numpy as np
 import chains
 import isotherm as iso
 import logistic
-from isotherm.sampling.finish import versions
+from isotherm.chains.finish import versions
 
 D, TRACE, H, A = 1000, 50.0, 0.2, 1.0
 SPECTRA = {

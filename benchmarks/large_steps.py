@@ -18,7 +18,7 @@ import numpy as np
 import chains
 import isotherm as iso
 import logistic
-from isotherm.sampling.finish import versions
+from isotherm.chains.finish import versions
 
 BATCH, FRICTION, CHAINS = 500, 1.0, 256
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm as iso
-from isotherm.experiments import logistic_problem
 from isotherm.models import logistic_regression
+from isotherm.studies.experiments.logistic import problem as logistic_problem
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,8 +19,9 @@ import numpy as np
 from scipy import optimize, stats
 
 import isotherm as iso
-from isotherm.validation import peers, peers_torch
-from isotherm.validation.record import Length
+from isotherm.studies.validation.peers import calls as peers
+from isotherm.studies.validation.peers import torch_calls as peers_torch
+from isotherm.studies.validation.record import Length
 
 COPIES = 8  # every direction comes in copies, which narrow the error of its variance
 FIELDS = ("finding", "what", "value", "error", "expected")

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm as iso
-from isotherm import passes
-from isotherm.bench.problems import Problem
-from isotherm.bench.programs import Chains, num_bytes
-from isotherm.bench.turns import Program, paired, take_turns
 from isotherm.models import logistic_regression
+from isotherm.studies.bench.problems import Problem
+from isotherm.studies.bench.programs import Chains, num_bytes
+from isotherm.studies.bench.turns import Program, paired, take_turns
+from isotherm.sums import passes
 
 CHAINS, STEPS, BATCH, ENTRIES = 4, 20, 500, 14
 WIDTHS = (123, 1_000, 10_000)

@@ -63,7 +63,7 @@ GROUPS = {
 MODULES = {
     "isotherm.scores": ("classification", "regression"),
     "isotherm.plots": ("traces", "marginals", "pairs", "temperatures", "convergence", "calibration"),
-    "isotherm.interop.numpyro": ("posterior", "Model"),
+    "isotherm.interop.numpyro.model": ("posterior", "Model"),
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
     "isotherm.data": ("load", "sparse_rows", "sparse_dot"),

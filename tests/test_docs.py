@@ -11,7 +11,7 @@ import matplotlib
 import pytest
 
 import isotherm as iso
-from real_data import need
+from support.real_data import need
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").glob("*.md") if p.name != "api.md")])

@@ -12,7 +12,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.draws import Draws, Moments
-from models import call, normal_mean
+from support.models import call, normal_mean
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

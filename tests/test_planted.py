@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from planted.bug import test_file as find
 from planted.bugs import BUGS
 
 TESTS = Path(__file__).parent
@@ -15,12 +16,11 @@ SOURCE = TESTS.parent / "src" / "isotherm"
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_the_mistake_can_be_planted(bug):
     """Its old text occurs exactly once, its new text differs and is still Python."""
-    text = (SOURCE / bug.file).read_text()
-    wrong = bug.planted_in(text)
-    assert ast.dump(ast.parse(wrong)) != ast.dump(ast.parse(text))
+    path, wrong = bug.planted(SOURCE)
+    assert ast.dump(ast.parse(wrong)) != ast.dump(ast.parse(path.read_text()))
     assert bug.mistake.endswith(".")
     for file, _, name in (test.partition("::") for test in bug.likely):
-        assert f"def {name}" in (TESTS / file).read_text()
+        assert f"def {name}" in (TESTS / find(TESTS, file)).read_text()
 
 
 def test_names_are_unique():

@@ -7,7 +7,7 @@ import pytest
 
 import isotherm as iso
 from isotherm import tree
-from models import normal_mean
+from support.models import normal_mean
 
 CENTER = {"a": jnp.asarray([1.0, -2.0]), "b": jnp.asarray(0.5)}
 ROOT = np.array([[2.0, 0.3, 0.0], [0.0, 0.5, -0.2], [0.1, 0.0, 1.5]], np.float32)

@@ -8,7 +8,7 @@ import pytest
 import isotherm as iso
 from isotherm.models import gaussian
 from isotherm.transforms import Constraint
-from monte_carlo import LIMIT
+from support.monte_carlo import LIMIT
 
 TRANSFORMS = {
     "positive": (iso.Positive(), 3),

@@ -13,18 +13,18 @@ from isotherm.transforms import Positive as Positive
 from isotherm.transforms import Simplex as Simplex
 
 # Minibatches
-from isotherm.data.minibatch import MinibatchPlan as MinibatchPlan
-from isotherm.data.minibatch import RandomBlocks as RandomBlocks
-from isotherm.data.minibatch import Reshuffled as Reshuffled
-from isotherm.data.minibatch import WithoutReplacement as WithoutReplacement
-from isotherm.data.minibatch import WithReplacement as WithReplacement
+from isotherm.data.plans import MinibatchPlan as MinibatchPlan
+from isotherm.data.plans import RandomBlocks as RandomBlocks
+from isotherm.data.plans import Reshuffled as Reshuffled
+from isotherm.data.plans import WithoutReplacement as WithoutReplacement
+from isotherm.data.plans import WithReplacement as WithReplacement
 from isotherm.data.weighted import Weighted as Weighted
 
 # Gradients and their noise
-from isotherm.control_variate import ControlVariate as ControlVariate
-from isotherm.gradient import FullData as FullData
-from isotherm.gradient import Gradient as Gradient
-from isotherm.gradient import Minibatch as Minibatch
+from isotherm.gradients.control_variate import ControlVariate as ControlVariate
+from isotherm.gradients.minibatch import FullData as FullData
+from isotherm.gradients.minibatch import Gradient as Gradient
+from isotherm.gradients.minibatch import Minibatch as Minibatch
 from isotherm.preconditioner import DensePreconditioner as DensePreconditioner
 from isotherm.preconditioner import DiagonalPreconditioner as DiagonalPreconditioner
 from isotherm.preconditioner import LowRankPreconditioner as LowRankPreconditioner
@@ -59,15 +59,15 @@ from isotherm.errors import IsothermWarning as IsothermWarning
 _LATER = {
     "Kernel": "isotherm.kernel",
     "Visit": "isotherm.kernel",
-    "sample": "isotherm.sampling",
-    "sweep": "isotherm.sampling",
-    "warmup": "isotherm.sampling",
+    "sample": "isotherm.sampling.sample",
+    "sweep": "isotherm.sampling.sample",
+    "warmup": "isotherm.sampling.warmup",
     "Warmup": "isotherm.tuning.record",
     "Draws": "isotherm.draws",
     "load": "isotherm.draws",
-    "diagnose": "isotherm.diagnosis",
-    "Diagnosis": "isotherm.diagnosis.record",
-    "reference_posterior": "isotherm.reference",
+    "diagnose": "isotherm.judging.diagnose",
+    "Diagnosis": "isotherm.judging.record",
+    "reference_posterior": "isotherm.sampling.reference",
     "predict": "isotherm.prediction",
     "log_likelihood": "isotherm.prediction",
     "with_log_likelihood": "isotherm.prediction",
@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from isotherm import interop as interop
     from isotherm import plots as plots
     from isotherm import scores as scores
-    from isotherm.diagnosis import diagnose as diagnose
-    from isotherm.diagnosis.record import Diagnosis as Diagnosis
+    from isotherm.judging.diagnose import diagnose as diagnose
+    from isotherm.judging.record import Diagnosis as Diagnosis
     from isotherm.draws import Draws as Draws
     from isotherm.draws import load as load
     from isotherm.kernel import Kernel as Kernel
@@ -91,11 +91,11 @@ if TYPE_CHECKING:
     from isotherm.prediction import with_log_likelihood as with_log_likelihood
     from isotherm.prediction.likelihood import LogLikelihood as LogLikelihood
     from isotherm.prediction.record import Prediction as Prediction
-    from isotherm.reference import reference_posterior as reference_posterior
+    from isotherm.sampling.reference import reference_posterior as reference_posterior
     from isotherm.reporting.run import report as report
-    from isotherm.sampling import sample as sample
-    from isotherm.sampling import sweep as sweep
-    from isotherm.sampling import warmup as warmup
+    from isotherm.sampling.sample import sample as sample
+    from isotherm.sampling.sample import sweep as sweep
+    from isotherm.sampling.warmup import warmup as warmup
     from isotherm.tuning.record import Warmup as Warmup
 
 __version__ = "0.1.0"

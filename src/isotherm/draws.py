@@ -14,8 +14,8 @@ from isotherm.storage import read_archive, write_archive
 if TYPE_CHECKING:
     from xarray import DataTree
 
-    from isotherm.diagnostics import Summary
-    from isotherm.sampling.run import Job
+    from isotherm.chains.run import Job
+    from isotherm.judging.summary import Summary
 
 
 _PER_PARAMETER = ("mean", "variance", "temperature")
@@ -102,7 +102,7 @@ class Draws:
 
     def summary(self) -> "Summary":
         """Mean, sd, ESS and R-hat of every parameter, temperatures, and a verdict; prints as a table."""
-        from isotherm.diagnostics import summarise
+        from isotherm.judging.summary import summarise
 
         return summarise(self)
 

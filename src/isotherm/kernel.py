@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.data.minibatch import MinibatchPlan, WithReplacement
-from isotherm.gradient import FullData, Gradient
+from isotherm.data.plans import MinibatchPlan, WithReplacement
+from isotherm.gradients.minibatch import FullData, Gradient
 from isotherm.preconditioner import Preconditioner
 from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from planted.bug import Bug
+from planted.bug import Bug, test_file
 from planted.bugs import BUGS
 from planted.page import write_page
 
@@ -48,19 +48,19 @@ class Outcome:
 def check(bug: Bug, *, likely_only: bool) -> Outcome:
     """The tests against one mistake: those that should see it, then all the others."""
     began = time.perf_counter()
-    others = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+    others = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     rest = tuple(name for name in others if name not in (*bug.likely, OWN))
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = copy_of_the_tree(Path(folder))
-        path = copy / "src" / "isotherm" / bug.file
+        path, wrong = bug.planted(copy / "src" / "isotherm")
         right = path.read_text()
-        path.write_text(bug.planted_in(right))
+        path.write_text(wrong)
         outcome = run_tests(copy, bug.name, bug.likely)
         if outcome.passed and not likely_only:
             outcome = run_tests(copy, bug.name, rest)
             path.write_text(right)
             # These have not been seen to pass without the mistake.
-            if outcome.test and not run_tests(copy, bug.name, (outcome.test.removeprefix("tests/"),)).passed:
+            if outcome.test and not run_tests(copy, bug.name, (by_name(outcome.test),)).passed:
                 outcome = dataclasses.replace(outcome, test=None, note=f"{outcome.test} fails without it too")
     outcome = dataclasses.replace(outcome, seconds=round(time.perf_counter() - began, 1))
     print(outcome, flush=True)
@@ -88,12 +88,13 @@ def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
     """The fast tests of some files in a copy, up to the first failure."""
     report = copy / "first-failure.json"
     report.unlink(missing_ok=True)
+    found = [f"tests/{test_file(copy / 'tests', file)}" for file in files]
     paths = os.pathsep.join(str(copy / part) for part in ("src", "tests"))
     options = ["-x", "-m", "not slow", "-p", "planted.watch", "-p", "no:cacheprovider"]
     began = time.perf_counter()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *(f"tests/{file}" for file in files)],
+            [sys.executable, "-m", "pytest", *options, *found],
             cwd=copy,
             env=os.environ
             | {"PYTHONPATH": paths, "PLANTED_REPORT": str(report), "JAX_COMPILATION_CACHE_DIR": PROGRAMS},
@@ -108,6 +109,11 @@ def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
     # 0 is success and 1 a failed test; anything else means that the tests could not be run at all.
     note = "" if done.returncode in (0, 1) else "could not be run: " + (done.stdout + done.stderr)[-2000:]
     return Outcome(name, test, seconds, note)
+
+
+def by_name(test: str) -> str:
+    """A test without its folders."""
+    return test.rpartition("::")[0].rpartition("/")[2] + "::" + test.rpartition("::")[2]
 
 
 def arguments() -> argparse.Namespace:
@@ -145,7 +151,7 @@ def main() -> int:
         given.out.write_text(json.dumps({"seconds": round(seconds, 1), "outcomes": rows}, indent=1))
     if not given.names and not given.likely_only:
         caught_by = {outcome.name: outcome.test for outcome in outcomes}
-        write_page(ROOT / "docs" / "planted-bugs.md", given.bugs, caught_by)
+        write_page(ROOT, given.bugs, caught_by)
     return 1 if missed else 0
 
 

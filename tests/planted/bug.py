@@ -1,6 +1,8 @@
-"""The record of one deliberate mistake."""
+"""The record of one deliberate mistake, and how it is found in the source."""
 
+import ast
 import dataclasses
+from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -8,27 +10,63 @@ class Bug:
     """A small, silent mistake: the library still runs, and its answers are wrong.
 
     - `mistake`: one sentence for a reader of the documentation.
-    - `file`: relative to `src/isotherm`.
-    - `old`, `new`: the right text, which occurs exactly once in the file, and the wrong one.
-    - `also`: further pairs, for a mistake that has to be made in two places of the same file.
-    - `likely`: test files, or single tests `file::name`, that should see it first.
+    - `within`: the function, method or class that holds the text, such as `Kernel.step`, in whatever file it is.
+    - `old`, `new`: the right text, which occurs exactly once in there, and the wrong one.
+    - `also`: further pairs, for a mistake that has to be made in several places of the same file.
+    - `likely`: test files by name, or single tests `file::name`, that should see it first.
     """
 
     name: str
     mistake: str
-    file: str
+    within: str
     old: str
     new: str
     likely: tuple[str, ...]
     also: tuple[tuple[str, str], ...] = ()
 
-    def planted_in(self, text: str) -> str:
-        """The text of the file with the mistake in it."""
-        for old, new in ((self.old, self.new), *self.also):
-            found = text.count(old)
-            if found != 1 or old == new:
-                raise ValueError(
-                    f"`{self.name}`: {old!r} must occur once in {self.file}; it occurs {found} times"
-                )
+    def planted(self, package: Path) -> tuple[Path, str]:
+        """The file of the mistake under `package`, and its text with the mistake in it."""
+        places = [
+            (path, text.index(self.old, begin))
+            for path, text in sources(package)
+            for begin, end in spans(text, self.within)
+            for _ in range(text[begin:end].count(self.old))
+        ]
+        if len(places) != 1 or self.old == self.new:
+            raise ValueError(
+                f"`{self.name}`: {self.old!r} must occur once in {self.within}; it occurs {len(places)} times"
+            )
+        ((path, at),) = places
+        text = path.read_text()
+        text = text[:at] + self.new + text[at + len(self.old) :]
+        for old, new in self.also:
+            if text.count(old) != 1:
+                raise ValueError(f"`{self.name}`: {old!r} must occur once in {path}; it does not")
             text = text.replace(old, new)
-        return text
+        return path, text
+
+
+def sources(package: Path) -> list[tuple[Path, str]]:
+    """All files of the package and their texts."""
+    return [(path, path.read_text()) for path in sorted(package.rglob("*.py"))]
+
+
+def spans(text: str, within: str) -> list[tuple[int, int]]:
+    """Where the definitions called `within`, such as `Kernel` or `Kernel.step`, begin and end in a text."""
+    if f"{within.rpartition('.')[2]}" not in text:
+        return []
+    nodes, begins = [ast.parse(text)], [0]
+    for line in text.splitlines(keepends=True):
+        begins.append(begins[-1] + len(line))
+    for name in within.split("."):
+        kinds = ast.ClassDef | ast.FunctionDef
+        nodes = [x for node in nodes for x in node.body if isinstance(x, kinds) and x.name == name]
+    first = lambda node: min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    return [(begins[first(node) - 1], begins[node.end_lineno]) for node in nodes]
+
+
+def test_file(tests: Path, name: str) -> str:
+    """The path of a test file relative to `tests`, wherever it lies; `name` may go on with `::test`."""
+    file, separator, rest = name.partition("::")
+    (path,) = tests.rglob(file)
+    return f"{path.relative_to(tests)}{separator}{rest}"

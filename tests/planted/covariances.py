@@ -2,9 +2,11 @@
 
 from planted.bug import Bug
 
-BASE, DENSE, DIAGONAL = "covariance/base.py", "covariance/dense.py", "covariance/diagonal.py"
-LOW_RANK, MATRIX_FREE, KERNEL = "covariance/low_rank.py", "covariance/matrix_free.py", "kernel.py"
-RUNNING, OPERATORS, SKETCH = ("test_covariance.py",), ("test_operators.py",), ("test_low_rank.py",)
+RUNNING, OPERATORS, SKETCH = (
+    ("test_covariance.py",),
+    ("test_operators.py",),
+    ("test_low_rank.py",),
+)
 SEEDED = ("test_seeding.py",)
 KAPPA = "jnp.maximum(1 / t, self.averaging)"
 WEIGHTS = "weights = (1 - kept) * weights / jnp.maximum("
@@ -13,7 +15,7 @@ COVARIANCES = (
     Bug(
         "kappa-starts-late",
         "The weight of a new batch in the running average is 1/(t + 1) instead of 1/t.",
-        BASE,
+        "Covariance.kappa",
         KAPPA,
         KAPPA.replace("1 / t", "1 / (t + 1)"),
         RUNNING,
@@ -21,7 +23,7 @@ COVARIANCES = (
     Bug(
         "kappa-starts-early",
         "The weight of a new batch in the running average is 1/(t - 1) instead of 1/t.",
-        BASE,
+        "Covariance.kappa",
         KAPPA,
         KAPPA.replace("1 / t", "1 / jnp.maximum(t - 1, 1)"),
         RUNNING,
@@ -29,7 +31,7 @@ COVARIANCES = (
     Bug(
         "average-keeps-the-latest-only",
         "The dense average never counts its batches, so the latest has all the weight.",
-        DENSE,
+        "Dense.update",
         "return Average(t, DenseOperator(",
         "return Average(average.count, DenseOperator(",
         RUNNING,
@@ -37,7 +39,7 @@ COVARIANCES = (
     Bug(
         "diagonal-average-keeps-the-latest-only",
         "The diagonal average never counts its batches, so the latest has all the weight.",
-        DIAGONAL,
+        "Diagonal.update",
         "return Average(t, blend(",
         "return Average(average.count, blend(",
         RUNNING,
@@ -45,7 +47,7 @@ COVARIANCES = (
     Bug(
         "average-not-discounted",
         "The diagonal average adds the new batch without discounting the old ones.",
-        DIAGONAL,
+        "blend",
         "return (1 - k) * v + k",
         "return v + k",
         RUNNING,
@@ -53,7 +55,7 @@ COVARIANCES = (
     Bug(
         "mean-over-parameters",
         "The dense covariance is divided by the number of parameters instead of the number of contrasts.",
-        DENSE,
+        "Dense.update",
         "z.T @ z / z.shape[0]",
         "z.T @ z / z.shape[1]",
         RUNNING,
@@ -61,7 +63,7 @@ COVARIANCES = (
     Bug(
         "one-contrast-without-signs",
         "The product of a single contrast with itself loses the signs between parameters.",
-        DENSE,
+        "Dense.update",
         "z[0][:, None] * z[0][None, :]",
         "jnp.abs(z[0][:, None] * z[0][None, :])",
         RUNNING,
@@ -69,7 +71,7 @@ COVARIANCES = (
     Bug(
         "square-of-the-mean",
         "The diagonal covariance is the square of the contrasts' mean instead of the mean of their squares.",
-        DIAGONAL,
+        "blend",
         "jnp.mean(z * z, axis=0)",
         "jnp.mean(z, axis=0) ** 2",
         RUNNING,
@@ -77,7 +79,7 @@ COVARIANCES = (
     Bug(
         "negative-variance-by-its-size",
         "Where the diagonal noise would need a negative variance it gets the absolute value instead of none.",
-        DIAGONAL,
+        "DiagonalOperator.sqrt_remainder",
         "jnp.sqrt(jnp.maximum(1 - v, 0))",
         "jnp.sqrt(jnp.abs(1 - v))",
         OPERATORS,
@@ -85,7 +87,7 @@ COVARIANCES = (
     Bug(
         "dense-negative-variance-by-its-size",
         "Where the dense noise would need a negative variance it gets the absolute value instead of none.",
-        DENSE,
+        "DenseOperator.sqrt_remainder",
         "root = jnp.sqrt(jnp.maximum(remainder, 0))",
         "root = jnp.sqrt(jnp.abs(remainder))",
         OPERATORS,
@@ -93,7 +95,7 @@ COVARIANCES = (
     Bug(
         "dense-shift-forgotten",
         "The dense inverse is of I + C whatever multiple of C is asked for.",
-        DENSE,
+        "DenseOperator.solve_shifted",
         "c.astype(self.matrix.dtype) * self.matrix",
         "self.matrix",
         OPERATORS,
@@ -101,7 +103,7 @@ COVARIANCES = (
     Bug(
         "diagonal-shift-doubled",
         "The diagonal inverse is of I + 2 c C.",
-        DIAGONAL,
+        "DiagonalOperator.solve_shifted",
         "y / (1 + c.astype(v.dtype) * v)",
         "y / (1 + 2 * c.astype(v.dtype) * v)",
         OPERATORS,
@@ -109,7 +111,7 @@ COVARIANCES = (
     Bug(
         "low-rank-inverse-to-first-order",
         "The inverse along the leading directions is 1 - x instead of 1/(1 + x).",
-        LOW_RANK,
+        "LowRankOperator.solve_shifted",
         "scaled / (1 + scaled)",
         "scaled",
         OPERATORS,
@@ -117,7 +119,7 @@ COVARIANCES = (
     Bug(
         "low-rank-forgets-the-diagonal-along",
         "The inverse along the leading directions leaves out the diagonal there.",
-        LOW_RANK,
+        "LowRankOperator.solve_shifted",
         "scaled = c * self.values / (1 + c * self.inside)",
         "scaled = c * self.values",
         OPERATORS,
@@ -125,7 +127,7 @@ COVARIANCES = (
     Bug(
         "low-rank-root-without-the-diagonal",
         "The root along the leading directions leaves out the diagonal there.",
-        LOW_RANK,
+        "LowRankOperator.sqrt_remainder",
         "scaled = c * self.values / jnp.maximum(1 - c * self.inside, 1e-6)",
         "scaled = c * self.values",
         OPERATORS,
@@ -133,7 +135,7 @@ COVARIANCES = (
     Bug(
         "low-rank-trace-of-the-diagonal",
         "The trace leaves out the leading directions.",
-        LOW_RANK,
+        "LowRankOperator.trace",
         "start=jnp.sum(self.values))",
         "start=jnp.zeros(()))",
         OPERATORS,
@@ -141,7 +143,7 @@ COVARIANCES = (
     Bug(
         "merge-forgets-the-old-weight",
         "What the leading directions had is not discounted when contrasts are merged into them.",
-        LOW_RANK,
+        "_merged",
         "jnp.concatenate([kept * old.values, weights])",
         "jnp.concatenate([old.values, weights])",
         SKETCH,
@@ -149,7 +151,7 @@ COVARIANCES = (
     Bug(
         "merge-weighs-the-new-as-all",
         "Contrasts that are merged have the weight of the whole average.",
-        LOW_RANK,
+        "_merged",
         WEIGHTS,
         WEIGHTS.replace("(1 - kept) * ", ""),
         SKETCH,
@@ -157,7 +159,7 @@ COVARIANCES = (
     Bug(
         "merge-without-the-root",
         "Contrasts are merged with their weight where its root is right.",
-        LOW_RANK,
+        "_merged",
         "scales = jnp.sqrt(jnp.concatenate([kept * old.values, weights]))",
         "scales = jnp.concatenate([kept * old.values, weights])",
         SKETCH,
@@ -165,7 +167,7 @@ COVARIANCES = (
     Bug(
         "merge-keeps-the-last-directions",
         "The directions that are kept are those with the smallest eigenvalues.",
-        LOW_RANK,
+        "_merged",
         "values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]",
         "values, vectors = values[:rank], vectors[:, :rank]",
         SKETCH,
@@ -173,7 +175,7 @@ COVARIANCES = (
     Bug(
         "waiting-contrasts-not-discounted",
         "Contrasts that wait to be merged keep the weight that they came with.",
-        LOW_RANK,
+        "DiagonalLowRank.update",
         "fill((1 - kappa) * waiting.weights, share)",
         "fill(waiting.weights, share)",
         SKETCH,
@@ -181,7 +183,7 @@ COVARIANCES = (
     Bug(
         "leading-directions-counted-twice",
         "The diagonal beside the leading directions is that of the whole average.",
-        LOW_RANK,
+        "DiagonalLowRank.update",
         "rest = _positive(tree.subtract(diagonal, leading.covered))",
         "rest = diagonal",
         SKETCH,
@@ -189,7 +191,7 @@ COVARIANCES = (
     Bug(
         "matrix-free-applies-the-diagonal",
         "What calls itself matrix-free applies the running diagonal instead of the batch.",
-        MATRIX_FREE,
+        "MatrixFreeOperator.mv",
         "return self.batch.mv(x)",
         "return self.running.mv(x)",
         OPERATORS,
@@ -197,7 +199,7 @@ COVARIANCES = (
     Bug(
         "matrix-free-without-an-inverse",
         "The matrix-free inverse is the identity.",
-        MATRIX_FREE,
+        "MatrixFreeOperator.solve_shifted",
         "return self.running.solve_shifted(c, x)",
         "return x",
         OPERATORS,
@@ -205,7 +207,7 @@ COVARIANCES = (
     Bug(
         "seed-counted-in-batches",
         "The contrasts seen before the first step count as their few batches: the next one outweighs them.",
-        KERNEL,
+        "Kernel._seeded",
         "seen = max(1, batches * brought[0].shape[0] // covariance.contrasts)",
         "seen = max(1, batches)",
         SEEDED,
@@ -213,7 +215,7 @@ COVARIANCES = (
     Bug(
         "seed-too-small",
         "The dense average sees one contrast for each parameter before the first step instead of four.",
-        DENSE,
+        "Dense.seed",
         "return -(-4 * num_parameters // _SEED_BLOCK), _SEED_BLOCK",
         "return -(-num_parameters // _SEED_BLOCK), _SEED_BLOCK",
         SEEDED,
@@ -221,7 +223,7 @@ COVARIANCES = (
     Bug(
         "seed-of-one-batch",
         "The batches looked at before the first step are all the same.",
-        KERNEL,
+        "Kernel._seeded",
         "keys = jax.random.split(jax.random.fold_in(key, i), 3)",
         "keys = jax.random.split(jax.random.fold_in(key, 0 * i), 3)",
         SEEDED,
@@ -229,7 +231,7 @@ COVARIANCES = (
     Bug(
         "seed-after-burn-in-as-before",
         "The batches looked at when burn-in ends are those that were looked at before it.",
-        KERNEL,
+        "Kernel.settle",
         "key = jax.random.fold_in(jax.random.fold_in(key, _START), time)",
         "key = jax.random.fold_in(jax.random.fold_in(key, _START), 0)",
         SEEDED,

@@ -2,8 +2,7 @@
 
 from planted.bug import Bug
 
-GRADIENT, MINIBATCH = "gradient.py", "data/minibatch.py"
-ENUMERATED, ROWS = ("test_minibatch_gradient.py",), ("test_minibatch.py",)
+ENUMERATED, ROWS = ("test_minibatch.py",), ("test_plans.py",)
 CONTRASTS = ("test_contrasts.py",)
 FORCE = "force = tree.add_scaled(prior_force, (scale, total))"
 SCALE = "return batch.num_data * (factor / batch.size) ** 0.5"
@@ -13,23 +12,23 @@ NOISE = (
     Bug(
         "last-row-never-drawn",
         "Batches with replacement never hold the last row.",
-        MINIBATCH,
+        "WithReplacement.index",
         "return uniform(key, batch_size, num_data)",
         "return uniform(key, batch_size, num_data - 1)",
-        ("test_minibatch.py::test_all_batches_are_equally_likely",),
+        ("test_plans.py::test_all_batches_are_equally_likely",),
     ),
     Bug(
         "last-row-never-drawn-from-many",
         "Above 65,536 rows the last one is never drawn.",
-        MINIBATCH,
+        "uniform",
         "jax.random.randint(key, (length,), 0, below)",
         "jax.random.randint(key, (length,), 0, below - 1)",
-        ("test_minibatch.py::test_first_and_last_of_many_rows_are_drawn",),
+        ("test_plans.py::test_first_and_last_of_many_rows_are_drawn",),
     ),
     Bug(
         "without-replacement-draws-twice",
         "Batches without replacement are drawn with replacement.",
-        MINIBATCH,
+        "WithoutReplacement.index",
         "return _head_of_permutation(key, num_data, 0, batch_size)",
         "return uniform(key, batch_size, num_data)",
         ROWS,
@@ -37,47 +36,47 @@ NOISE = (
     Bug(
         "every-epoch-in-the-same-order",
         "Reshuffled epochs all have the same order.",
-        MINIBATCH,
+        "Reshuffled.index",
         "jax.random.fold_in(jax.random.fold_in(chain_key, EPOCHS), step // per_epoch)",
         "jax.random.fold_in(chain_key, EPOCHS)",
-        ("test_minibatch.py::test_reshuffled_visits_every_row_at_most_once_an_epoch",),
+        ("test_plans.py::test_reshuffled_visits_every_row_at_most_once_an_epoch",),
     ),
     Bug(
         "reshuffled-in-every-step",
         "Reshuffled epochs change their order in every step, so rows come twice or not at all.",
-        MINIBATCH,
+        "Reshuffled.index",
         "fold_in(chain_key, EPOCHS), step // per_epoch)",
         "fold_in(chain_key, EPOCHS), step)",
-        ("test_minibatch.py::test_reshuffled_visits_every_row_at_most_once_an_epoch",),
+        ("test_plans.py::test_reshuffled_visits_every_row_at_most_once_an_epoch",),
     ),
     Bug(
         "reshuffled-taken-for-white",
         "Reshuffled epochs are declared independent from step to step.",
-        MINIBATCH,
+        "Reshuffled",
         "white = False",
         "white = True",
-        ("test_minibatch.py::test_whiteness",),
+        ("test_plans.py::test_whiteness",),
     ),
     Bug(
         "blocks-do-not-wrap",
         "Random blocks never start near the end, so rows at both ends are drawn less often.",
-        MINIBATCH,
+        "RandomBlocks._offsets",
         "uniform(key, -(-batch_size // self.rows_per_run), num_data)",
         "uniform(key, -(-batch_size // self.rows_per_run), num_data - self.rows_per_run + 1)",
-        ("test_minibatch.py::test_all_batches_are_equally_likely",),
+        ("test_plans.py::test_all_batches_are_equally_likely",),
     ),
     Bug(
         "blocks-counted-as-rows",
         "The noise factor of random blocks takes their rows to be drawn one by one.",
-        MINIBATCH,
+        "RandomBlocks.noise_factor",
         "q = (n // r) * r**2 + (n % r) ** 2",
         "q = n",
-        ("test_minibatch.py::test_noise_factor_is_exact",),
+        ("test_plans.py::test_noise_factor_is_exact",),
     ),
     Bug(
         "force-not-scaled",
         "The force is the sum over the batch: N/n is missing where the noise is estimated too.",
-        GRADIENT,
+        "_with_prior",
         FORCE,
         "force = tree.add_scaled(prior_force, (1.0, total))",
         ENUMERATED,
@@ -85,7 +84,7 @@ NOISE = (
     Bug(
         "prior-scaled",
         "The prior is multiplied by N/n along with the likelihood.",
-        GRADIENT,
+        "_force",
         "return scale * likelihood + posterior.prior_log_density(theta)",
         "return scale * (likelihood + posterior.prior_log_density(theta))",
         ENUMERATED,
@@ -93,7 +92,7 @@ NOISE = (
     Bug(
         "prior-scaled-beside-the-noise",
         "The prior is multiplied by N/n where the noise is estimated too.",
-        GRADIENT,
+        "_with_prior",
         FORCE,
         "force = tree.multiply(scale, tree.add_scaled(prior_force, (1.0, total)))",
         ENUMERATED,
@@ -101,7 +100,7 @@ NOISE = (
     Bug(
         "noise-scaled-by-n-squared",
         "The noise covariance is (N/n)^2 V instead of (N^2/n) V.",
-        GRADIENT,
+        "_scale",
         SCALE,
         "return batch.num_data * batch.noise_factor**0.5 / batch.size",
         ENUMERATED,
@@ -109,7 +108,7 @@ NOISE = (
     Bug(
         "noise-scaled-twice",
         "N/n is applied twice to the contrasts that make the noise covariance.",
-        GRADIENT,
+        "_scale",
         SCALE,
         SCALE.replace("batch.num_data *", "batch.num_data**2 / batch.size *"),
         ENUMERATED,
@@ -117,7 +116,7 @@ NOISE = (
     Bug(
         "finite-population-forgotten",
         "The factor 1 - n/N of batches without replacement is left out of the noise covariance.",
-        GRADIENT,
+        "_scale",
         SCALE,
         SCALE.replace("factor", "1.0"),
         ENUMERATED,
@@ -125,7 +124,7 @@ NOISE = (
     Bug(
         "halves-of-blocks-as-rows",
         "The halves of a batch of random blocks are scaled as if they were halves of independent rows.",
-        MINIBATCH,
+        "RandomBlocks.batch",
         "self.half_factor(num_data, batch_size)\n        return Batch(",
         "None\n        return Batch(",
         CONTRASTS,
@@ -133,7 +132,7 @@ NOISE = (
     Bug(
         "bessel-forgotten",
         "The covariance within a batch is divided by n instead of n - 1.",
-        GRADIENT,
+        "_exact",
         "c = _scale(batch) * (batch.size / (batch.size - 1)) ** 0.5",
         "c = _scale(batch)",
         ENUMERATED,
@@ -141,7 +140,7 @@ NOISE = (
     Bug(
         "prior-in-the-covariance",
         "The gradient of the prior is added to every row's contrast.",
-        GRADIENT,
+        "_exact",
         "contrasts = jax.tree.map(lambda g, m: c * (g - m[None]), rows, mean)",
         "prior = jax.grad(posterior.prior_log_density)(position)\n"
         "    contrasts = jax.tree.map(lambda g, m, p: c * (g - m[None] + p[None]), rows, mean, prior)",
@@ -150,7 +149,7 @@ NOISE = (
     Bug(
         "covariance-about-zero",
         "The covariance within a batch is taken about zero instead of about the batch's mean.",
-        GRADIENT,
+        "_exact",
         "c * (g - m[None])",
         "c * (g - 0 * m[None])",
         ENUMERATED,
@@ -158,7 +157,7 @@ NOISE = (
     Bug(
         "halves-added",
         "The contrast of two halves is their sum instead of their difference.",
-        GRADIENT,
+        "_halves",
         "(c / a * x - c / b * y)",
         "(c / a * x + c / b * y)",
         CONTRASTS,
@@ -166,7 +165,7 @@ NOISE = (
     Bug(
         "halves-taken-for-equal",
         "The contrast of an odd batch divides both of its halves by the rows of the smaller.",
-        GRADIENT,
+        "_halves",
         "(c / a * x - c / b * y)",
         "(c / a * x - c / a * y)",
         CONTRASTS,
@@ -174,7 +173,7 @@ NOISE = (
     Bug(
         "halves-not-normalised",
         "The contrast of the halves is the difference of their means, not divided by its standard deviation.",
-        GRADIENT,
+        "_halves",
         "c = _scale(batch, batch.half_factor) / (1 / a + 1 / b) ** 0.5",
         "c = _scale(batch, batch.half_factor)",
         CONTRASTS,
@@ -182,7 +181,7 @@ NOISE = (
     Bug(
         "halves-leave-the-middle-row-out",
         "An odd batch loses its middle row when it is split in two.",
-        GRADIENT,
+        "_split",
         "x[first:]",
         "x[-first:]",
         CONTRASTS,
@@ -190,7 +189,7 @@ NOISE = (
     Bug(
         "signs-not-centred",
         "The random signs of a contrast do not sum to zero, so it has a part of the force.",
-        GRADIENT,
+        "_signs",
         CENTRED,
         "signs",
         CONTRASTS,
@@ -198,7 +197,7 @@ NOISE = (
     Bug(
         "signs-centred-over-contrasts",
         "The random signs are centred over the contrasts instead of over the rows.",
-        GRADIENT,
+        "_signs",
         CENTRED,
         CENTRED.replace("axis=1", "axis=0"),
         CONTRASTS,
@@ -206,7 +205,7 @@ NOISE = (
     Bug(
         "signs-without-bessel",
         "Contrasts of random signs are divided by the root of n instead of n - 1.",
-        GRADIENT,
+        "_signs",
         "_scale(batch) / (batch.size - 1) ** 0.5",
         "_scale(batch) / batch.size**0.5",
         CONTRASTS,
@@ -214,7 +213,7 @@ NOISE = (
     Bug(
         "contrasts-share-their-signs",
         "All contrasts of a batch have the same random signs: many that count as one.",
-        GRADIENT,
+        "_signs",
         "signs = jax.random.rademacher(key, (count, batch.size), values.dtype)",
         "signs = jnp.tile(jax.random.rademacher(key, (1, batch.size), values.dtype), (count, 1))",
         CONTRASTS,
@@ -222,7 +221,7 @@ NOISE = (
     Bug(
         "operator-not-centred",
         "C of a batch is applied about zero instead of about the batch's mean.",
-        GRADIENT,
+        "BatchNoise.mv",
         "(scale * (c - mean))",
         "(scale * c)",
         CONTRASTS,
@@ -230,7 +229,7 @@ NOISE = (
     Bug(
         "operator-centred-by-halves",
         "C of a batch is applied about the mean of each half instead of about that of the batch.",
-        GRADIENT,
+        "BatchNoise.mv",
         "(scale * (c - mean))",
         "(scale * (c - jnp.mean(c)))",
         CONTRASTS,
@@ -238,7 +237,7 @@ NOISE = (
     Bug(
         "operator-scale-not-squared",
         "C of a batch is applied with the scale of a contrast instead of its square.",
-        GRADIENT,
+        "BatchNoise.mv",
         "scale = _scale(self.batch) ** 2",
         "scale = _scale(self.batch)",
         CONTRASTS,
@@ -246,7 +245,7 @@ NOISE = (
     Bug(
         "operator-without-bessel",
         "C of a batch is applied with n where n - 1 is right.",
-        GRADIENT,
+        "BatchNoise.mv",
         "/ (self.batch.size - 1)",
         "/ self.batch.size",
         CONTRASTS,

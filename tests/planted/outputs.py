@@ -6,7 +6,7 @@ OUTPUTS = (
     Bug(
         "mean-of-logs",
         "The held-out density is the mean of log-likelihoods instead of the log of the mean likelihood.",
-        "prediction/likelihood.py",
+        "log_likelihood",
         "parts.append(level + np.log(np.exp(values - level).mean(axis=0)))",
         "parts.append(values.mean(axis=0))",
         ("test_predict.py::test_the_log_predictive_density_is_the_log_of_the_mean_density",),
@@ -14,7 +14,7 @@ OUTPUTS = (
     Bug(
         "interval-with-one-tail",
         "The central interval of probability p leaves 1 - p below it.",
-        "prediction/record.py",
+        "Prediction.interval",
         "ends = (1 - probability) / 2, (1 + probability) / 2",
         "ends = 1 - probability, probability",
         ("test_predict.py::test_intervals_are_those_that_were_asked_for_and_it_prints",),
@@ -22,7 +22,7 @@ OUTPUTS = (
     Bug(
         "failed-chains-predict",
         "Draws of chains that failed are averaged with the others.",
-        "prediction/blocks.py",
+        "chosen",
         "    chains = np.flatnonzero(draws.complete)\n    if len(chains) == 0:",
         "    chains = np.arange(draws.num_chains)\n    if len(chains) == 0:",
         ("test_predict.py::test_failed_chains_are_left_out_and_draws_are_thinned_evenly",),
@@ -30,7 +30,7 @@ OUTPUTS = (
     Bug(
         "calibration-error-of-bins",
         "Bins count alike in the calibration error, however few cases they have.",
-        "scores/calibration.py",
+        "Calibration.calibration_error",
         "return float(np.average(np.abs(self.observed - self.predicted), weights=self.count))",
         "return float(np.average(np.abs(self.observed - self.predicted)))",
         ("test_scores.py",),
@@ -38,7 +38,7 @@ OUTPUTS = (
     Bug(
         "numpyro-scale-forgotten",
         "Sites of a NumPyro model lose the scale that a handler or a plate gives them.",
-        "interop/numpyro_run.py",
+        "log_prob",
         'return value if site["scale"] is None else site["scale"] * value',
         "return value",
         ("test_numpyro.py::test_scales_masks_factors_and_other_plates_keep_their_place",),
@@ -46,7 +46,7 @@ OUTPUTS = (
     Bug(
         "prior-by-fan-in-squared",
         "Weights have a prior scale of 1 over the fan-in instead of its root.",
-        "interop/priors.py",
+        "_default",
         "factor / fan**0.5",
         "factor / fan",
         ("test_network_densities.py::test_priors_are_normals_of_the_scales_asked_for",),
@@ -54,7 +54,7 @@ OUTPUTS = (
     Bug(
         "units-the-wrong-way",
         "Coefficients per unit of a column are multiplied by its scale instead of divided.",
-        "models/design.py",
+        "Standardized.__call__",
         "slopes = self.unit * x[..., 1:] / self._wide(self.scale, x)",
         "slopes = self.unit * x[..., 1:] * self._wide(self.scale, x)",
         (
@@ -64,7 +64,7 @@ OUTPUTS = (
     Bug(
         "counts-rounded-inwards",
         "Ends of intervals of counts are rounded to the inside.",
-        "models/forecast.py",
+        "_seen",
         "np.stack([np.floor(low), np.ceil(high)])",
         "np.stack([np.ceil(low), np.floor(high)])",
         ("test_forecast.py",),
@@ -72,7 +72,7 @@ OUTPUTS = (
     Bug(
         "outcomes-without-noise",
         "The interval of a new observation is that of the expected response.",
-        "models/forecast.py",
+        "outcomes",
         "out[i] = center + scale * rng.standard_normal(len(center))",
         "out[i] = center",
         ("test_forecast.py",),

@@ -28,31 +28,46 @@ turn on.
 """
 
 AREAS = {
-    "Rows, gradient and its noise": ("data/", "gradient.py", "covariance/"),
+    "Rows, gradient and its noise": ("data/", "sums/", "gradients/minibatch.py", "covariance/"),
     "The step": ("samplers/", "kernel.py"),
     "Coordinates, control variates, transforms": (
         "preconditioner.py",
-        "control_variate.py",
+        "gradients/control_variate.py",
         "transforms.py",
         "posterior.py",
     ),
-    "Chains, draws, moments and diagnosis": ("tree.py", "sampling/", "diagnosis/"),
-    "Predictions, scores and models from elsewhere": ("prediction/", "scores/", "interop/", "models/"),
+    "Chains, tuning, draws and judging": (
+        "tree.py",
+        "chains/",
+        "tuning/",
+        "sampling/",
+        "judging/",
+        "draws.py",
+    ),
+    "Predictions, scores and models from elsewhere": (
+        "prediction/",
+        "scores/",
+        "interop/",
+        "tables/",
+        "models/",
+    ),
 }
 
 
-def write_page(path: Path, bugs: Iterable[Bug], caught_by: Mapping[str, str | None]) -> None:
-    """The whole page."""
-    bugs = list(bugs)
+def write_page(root: Path, bugs: Iterable[Bug], caught_by: Mapping[str, str | None]) -> None:
+    """docs/planted-bugs.md of the tree at `root`."""
+    bugs, package = list(bugs), root / "src" / "isotherm"
     missed = sum(caught_by[bug.name] is None for bug in bugs)
     verdict = "All were caught." if not missed else f"{len(bugs) - missed} were caught and {missed} were not."
+    files = {bug.name: str(bug.planted(package)[0].relative_to(package)) for bug in bugs}
     tables = []
     for area, places in AREAS.items():
-        rows = [_row(bug, caught_by[bug.name]) for bug in bugs if bug.file.startswith(places)]
+        rows = [_row(bug, caught_by[bug.name]) for bug in bugs if files[bug.name].startswith(places)]
         tables.append(
             f"## {area}\n\n| planted | the mistake | caught by |\n|---|---|---|\n" + "\n".join(rows)
         )
-    path.write_text(TEXT.format(count=len(bugs), verdict=verdict, tables="\n\n".join(tables)))
+    page = TEXT.format(count=len(bugs), verdict=verdict, tables="\n\n".join(tables))
+    (root / "docs" / "planted-bugs.md").write_text(page)
 
 
 def _row(bug: Bug, test: str | None) -> str:

@@ -2,15 +2,13 @@
 
 from planted.bug import Bug
 
-TREE, LOOP, RUN, MOMENTS = "tree.py", "sampling/loop.py", "sampling/run.py", "sampling/moments.py"
-DRIVER, CHECKS = "sampling/driver.py", "sampling/checks.py"
 SUMMED = ("test_moments.py",)
 
 RUNS = (
     Bug(
         "leaves-share-their-noise",
         "In large pytrees every leaf is given the same random numbers.",
-        TREE,
+        "normal_like",
         "keys = jax.random.split(key, len(leaves))",
         "keys = [jax.random.clone(key) for _ in leaves]",
         ("test_tree.py",),
@@ -18,7 +16,7 @@ RUNS = (
     Bug(
         "leaves-read-from-the-start",
         "A vector is cut into leaves that all begin at its first entry.",
-        TREE,
+        "unravel_like",
         "start += x.size",
         "start += 0",
         ("test_tree.py",),
@@ -26,7 +24,7 @@ RUNS = (
     Bug(
         "chains-share-a-key",
         "All chains are given the key of the first, so they agree whatever they sample.",
-        DRIVER,
+        "_Settings._job",
         "jax.random.fold_in(key, i))(jnp.arange(self.num_chains))",
         "jax.random.fold_in(key, 0 * i))(jnp.arange(self.num_chains))",
         ("test_driver.py::test_chains_share_neither_starts_of_momentum_nor_batches",),
@@ -34,7 +32,7 @@ RUNS = (
     Bug(
         "chains-share-their-jitter",
         "All chains are moved away from the start by the same amount, so R-hat sees no spread.",
-        CHECKS,
+        "per_chain",
         "positions = tree.add_scaled(positions, (init_scale, tree.normal_like(positions, key=key)))",
         "jitter = tree.normal_like(jax.tree.map(lambda x: x[:1], positions), key=key)\n"
         "        positions = tree.add_scaled(positions, (init_scale, jitter))",
@@ -43,7 +41,7 @@ RUNS = (
     Bug(
         "jitter-squared",
         "Starts are spread by the square of `init_scale`.",
-        CHECKS,
+        "per_chain",
         "(init_scale, tree.normal_like(positions, key=key))",
         "(init_scale**2, tree.normal_like(positions, key=key))",
         ("test_driver.py::test_init_with_a_chain_axis_and_jitter",),
@@ -51,7 +49,7 @@ RUNS = (
     Bug(
         "seeds-beyond-32-bits-collide",
         "Two seeds that differ by 2^32 give the same draws.",
-        CHECKS,
+        "as_key",
         "return key if number < 2**32 else jax.random.fold_in(key, (number >> 32) % 2**32)",
         "return key",
         ("test_kernel.py::test_seeds_beyond_32_bits_are_seeds_of_their_own",),
@@ -59,7 +57,7 @@ RUNS = (
     Bug(
         "temperature-of-the-posterior-ignored",
         "A temperature set on the posterior never reaches the sampler.",
-        DRIVER,
+        "_at_temperature_of",
         "if sampler.temperature is not None:",
         "if True:",
         ("test_identities.py::test_temperature_of_the_posterior_is_that_of_the_sampler",),
@@ -67,7 +65,7 @@ RUNS = (
     Bug(
         "sweep-mixes-settings-up",
         "In a sweep the hyper-parameters are dealt out chain by chain instead of setting by setting.",
-        DRIVER,
+        "_stack",
         "return jnp.repeat(jnp.stack(leaves), num_chains, axis=0)",
         "return jnp.concatenate([jnp.stack(leaves)] * num_chains)",
         ("test_driver.py::test_sweep_equals_sample_and_keeps_the_order",),
@@ -75,7 +73,7 @@ RUNS = (
     Bug(
         "shuffled-once-for-all",
         "Random blocks that should be reshuffled now and then get the same order each time.",
-        RUN,
+        "_arranged",
         "jax.random.fold_in(jax.random.fold_in(job.key, _ARRANGEMENTS), arrangement)",
         "jax.random.fold_in(job.key, _ARRANGEMENTS)",
         ("test_kernel.py::test_rows_are_stored_in_a_new_order_when_it_is_time",),
@@ -83,7 +81,7 @@ RUNS = (
     Bug(
         "draws-one-thinning-early",
         "A draw is the position before its `thinning` steps instead of after them.",
-        LOOP,
+        "advance",
         "row = kept_of(lanes)",
         "row = kept_of(carry[0])",
         ("test_driver.py::test_thinning_and_burn_in_pick_from_the_same_chain",),
@@ -91,7 +89,7 @@ RUNS = (
     Bug(
         "thinning-takes-one-step-more",
         "A draw is kept after `thinning + 1` steps.",
-        LOOP,
+        "advance",
         "jax.lax.fori_loop(0, thinning, ",
         "jax.lax.fori_loop(0, thinning + 1, ",
         ("test_driver.py::test_thinning_and_burn_in_pick_from_the_same_chain",),
@@ -99,7 +97,7 @@ RUNS = (
     Bug(
         "burn-in-in-the-moments",
         "The streaming moments include burn-in.",
-        LOOP,
+        "_step",
         "_kinetic(kernel.sampler, lane.state, state), alive & collect",
         "_kinetic(kernel.sampler, lane.state, state), alive",
         ("test_driver.py::test_moments_are_those_of_every_step_after_burn_in",),
@@ -108,7 +106,7 @@ RUNS = (
     Bug(
         "clipped-steps-not-added-up",
         "The number of clipped steps is that of the last step instead of the sum over all.",
-        LOOP,
+        "_step",
         "clipped = clipped + (alive & (info.clipped > 0))",
         "clipped = 0 * clipped + (alive & (info.clipped > 0))",
         ("test_driver.py::test_clipped_steps_are_counted_over_the_run",),
@@ -116,7 +114,7 @@ RUNS = (
     Bug(
         "dead-chain-keeps-drawing",
         "A chain that has failed goes on drawing its last position instead of NaN.",
-        LOOP,
+        "_blank_if_ended",
         "mask = lambda x: jnp.where(running, x, jnp.nan)",
         "mask = lambda x: jnp.where(running, x, x)",
         ("test_driver.py::test_a_failed_chain_stops_and_the_others_go_on",),
@@ -124,7 +122,7 @@ RUNS = (
     Bug(
         "compensation-dropped",
         "The streaming sums lose their compensation, and stall in float32.",
-        MOMENTS,
+        "Sum.add",
         "y = tree.subtract(x, self.lost)",
         "y = x",
         SUMMED,
@@ -132,7 +130,7 @@ RUNS = (
     Bug(
         "compensation-of-the-wrong-sign",
         "The compensation of the streaming sums has the wrong sign.",
-        MOMENTS,
+        "Sum.add",
         "return Sum(total, tree.subtract(tree.subtract(total, self.total), y))",
         "return Sum(total, tree.subtract(y, tree.subtract(total, self.total)))",
         SUMMED,
@@ -140,7 +138,7 @@ RUNS = (
     Bug(
         "variance-about-the-start",
         "The streaming variance is about the position where sampling began instead of the mean.",
-        MOMENTS,
+        "finish",
         "np.maximum(x[1] - x[0] ** 2, 0)",
         "np.maximum(x[1], 0)",
         SUMMED,
@@ -148,7 +146,7 @@ RUNS = (
     Bug(
         "temperature-about-the-start",
         "The configurational temperature is about the position where sampling began instead of the mean.",
-        MOMENTS,
+        "finish",
         "dg - d * g for d, _, g, dg in own]",
         "dg for d, _, g, dg in own]",
         SUMMED,
@@ -156,7 +154,7 @@ RUNS = (
     Bug(
         "gradient-paired-with-the-next-position",
         "The configurational temperature pairs the gradient with the position after the step.",
-        MOMENTS,
+        "Accumulator.add",
         "*pair(r, old, f)[1:3]]",
         "*pair(r, new, f)[1:3]]",
         SUMMED,

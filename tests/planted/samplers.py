@@ -2,15 +2,13 @@
 
 from planted.bug import Bug
 
-ADAPTIVE, SGHMC = "samplers/adaptive.py", "samplers/sghmc.py"
-SGLD, MODIFIED = "samplers/sgld.py", "samplers/modified_sgld.py"
 STEP = ("test_one_step.py",)
 
 SAMPLERS = (
     Bug(
         "thermostat-noise-without-2",
         "The noise that SGNHT and CCAdL add has variance A h T instead of 2 A h T.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "(jnp.sqrt(2 * A * h * T), R)",
         "(jnp.sqrt(A * h * T), R)",
         STEP,
@@ -18,7 +16,7 @@ SAMPLERS = (
     Bug(
         "sghmc-noise-doubled",
         "The noise that SGHMC adds has variance 4 A h T instead of 2 A h T.",
-        SGHMC,
+        "SGHMC.kick",
         "(jnp.sqrt(2 * A * h * T), eta)",
         "(jnp.sqrt(4 * A * h * T), eta)",
         STEP,
@@ -26,7 +24,7 @@ SAMPLERS = (
     Bug(
         "sgld-noise-without-2",
         "The noise that SGLD adds has variance h T instead of 2 h T.",
-        SGLD,
+        "SGLD.kick",
         "jnp.sqrt(2 * h * T)",
         "jnp.sqrt(h * T)",
         STEP,
@@ -34,7 +32,7 @@ SAMPLERS = (
     Bug(
         "sgld-at-temperature-1",
         "SGLD adds the noise of temperature 1 whatever temperature is asked for.",
-        SGLD,
+        "SGLD.kick",
         "jnp.sqrt(2 * h * T)",
         "jnp.sqrt(2 * h)",
         STEP,
@@ -42,7 +40,7 @@ SAMPLERS = (
     Bug(
         "modified-sgld-at-temperature-1",
         "Modified SGLD adds the noise of temperature 1 whatever temperature is asked for.",
-        MODIFIED,
+        "ModifiedSGLD.kick",
         "(jnp.sqrt(2 * h * T), eta)",
         "(jnp.sqrt(2 * h), eta)",
         STEP,
@@ -50,7 +48,7 @@ SAMPLERS = (
     Bug(
         "modified-sgld-correction-doubled",
         "Modified SGLD takes off twice the variance of the gradient noise.",
-        MODIFIED,
+        "ModifiedSGLD.kick",
         "C.sqrt_remainder(h / (2 * T), R)",
         "C.sqrt_remainder(h / T, R)",
         STEP,
@@ -58,7 +56,7 @@ SAMPLERS = (
     Bug(
         "first-order-form-doubled",
         "The first-order form of modified SGLD multiplies the noise by I - (h/2T) C instead of I - (h/4T) C.",
-        MODIFIED,
+        "ModifiedSGLD.kick",
         "(-h / (4 * T), C.mv(R))",
         "(-h / (2 * T), C.mv(R))",
         STEP,
@@ -66,7 +64,7 @@ SAMPLERS = (
     Bug(
         "sghmc-correction-doubled",
         "SGHMC takes off twice the variance of the gradient noise.",
-        SGHMC,
+        "SGHMC.kick",
         "sqrt_remainder(h / (2 * A * T), R)",
         "sqrt_remainder(h / (A * T), R)",
         STEP,
@@ -74,7 +72,7 @@ SAMPLERS = (
     Bug(
         "sghmc-correction-without-temperature",
         "The temperature does not enter SGHMC's noise correction.",
-        SGHMC,
+        "SGHMC.kick",
         "sqrt_remainder(h / (2 * A * T), R)",
         "sqrt_remainder(h / (2 * A), R)",
         STEP,
@@ -82,7 +80,7 @@ SAMPLERS = (
     Bug(
         "sghmc-friction-without-h",
         "SGHMC's friction is not multiplied by the step.",
-        SGHMC,
+        "SGHMC.kick",
         "(-h * A, p)",
         "(-A, p)",
         STEP,
@@ -90,7 +88,7 @@ SAMPLERS = (
     Bug(
         "covariance-friction-doubled",
         "CCAdL damps by h^2 C where h^2 C / 2 is right.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "(-h / (2 * T), damping)",
         "(-h / T, damping)",
         STEP,
@@ -98,7 +96,7 @@ SAMPLERS = (
     Bug(
         "covariance-friction-sign",
         "CCAdL's covariance friction drives the momentum instead of damping it.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "(-h / (2 * T), damping)",
         "(h / (2 * T), damping)",
         STEP,
@@ -106,7 +104,7 @@ SAMPLERS = (
     Bug(
         "covariance-friction-temperature-twice",
         "The temperature enters CCAdL's covariance friction twice.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "(-h / (2 * T), damping)",
         "(-h / (2 * T * T), damping)",
         STEP,
@@ -114,7 +112,7 @@ SAMPLERS = (
     Bug(
         "covariance-friction-without-temperature",
         "The temperature does not enter CCAdL's covariance friction.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "(-h / (2 * T), damping)",
         "(-h / 2, damping)",
         STEP,
@@ -122,7 +120,7 @@ SAMPLERS = (
     Bug(
         "covariance-friction-without-mass",
         "CCAdL's covariance friction is C p instead of C M^-1 p.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "damping = self.mass_root_times(C.mv(self.over_mass_root(p)))",
         "damping = self.mass_root_times(C.mv(self.mass_root_times(p)))",
         STEP,
@@ -130,7 +128,7 @@ SAMPLERS = (
     Bug(
         "xi-does-not-damp",
         "The thermostat moves xi, and the momentum is damped by A all the same.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "(-h * xi, p)",
         "(-h * A, p)",
         STEP,
@@ -138,7 +136,7 @@ SAMPLERS = (
     Bug(
         "xi-per-leaf",
         "Every leaf of the pytree is damped by its own kinetic temperature: a thermostat per leaf.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "(-h * xi, p)",
         "(jax.tree.map(lambda q: -h * (xi + jnp.mean(q * q) - T), p), p)",
         STEP,
@@ -147,7 +145,7 @@ SAMPLERS = (
     Bug(
         "thermostat-driven-by-the-old-momentum",
         "xi is driven by the kinetic temperature before the kick instead of after it.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         'felt = new if self.scheme == "euler"',
         'felt = p if self.scheme == "euler"',
         STEP,
@@ -155,7 +153,7 @@ SAMPLERS = (
     Bug(
         "thermostat-at-temperature-1",
         "xi is driven towards kinetic temperature 1 whatever temperature is asked for.",
-        ADAPTIVE,
+        "AdaptiveLangevin._heated",
         "(self.kinetic_temperature(p) - self.temperature_at(state.step))",
         "(self.kinetic_temperature(p) - 1)",
         STEP,
@@ -163,7 +161,7 @@ SAMPLERS = (
     Bug(
         "thermal-mass-ignored",
         "The thermal mass is N_d whatever is asked for.",
-        ADAPTIVE,
+        "AdaptiveLangevin._heated",
         "ratio = 1.0 if self.thermal_mass is None else tree.size(p) / self.thermal_mass",
         "ratio = 1.0",
         STEP,
@@ -171,7 +169,7 @@ SAMPLERS = (
     Bug(
         "thermal-mass-per-parameter",
         "A thermal mass that is given counts per parameter, so xi is too slow by N_d.",
-        ADAPTIVE,
+        "AdaptiveLangevin._heated",
         "tree.size(p) / self.thermal_mass",
         "1.0 / self.thermal_mass",
         STEP,
@@ -179,7 +177,7 @@ SAMPLERS = (
     Bug(
         "sghmc-covariance-lags",
         "SGHMC corrects with the average before this step's batch instead of after it.",
-        SGHMC,
+        "SGHMC.kick",
         "C, p, s, clipped = self._noise(state, estimate),",
         "C, p, s, clipped = self._noise(before, estimate),",
         STEP,
@@ -188,7 +186,7 @@ SAMPLERS = (
     Bug(
         "clipping-not-counted",
         "SGHMC clips its noise and does not say so.",
-        SGHMC,
+        "SGHMC.kick",
         "clipped=clipped,",
         "clipped=None if clipped is None else 0 * clipped,",
         STEP,
@@ -196,7 +194,7 @@ SAMPLERS = (
     Bug(
         "midpoint-feels-the-sum",
         "The thermostat of the midpoint Euler scheme feels the sum of two momenta instead of their mean.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "tree.multiply(0.5, tree.add_scaled(p, (1.0, new)))",
         "tree.add_scaled(p, (1.0, new))",
         STEP,
@@ -204,7 +202,7 @@ SAMPLERS = (
     Bug(
         "sghmc-symmetric-friction-doubled",
         "SGHMC's symmetric step divides by 1 + h A instead of 1 + h A/2.",
-        SGHMC,
+        "SGHMC.kick",
         "(x / (1 + h * A / 2), y)",
         "(x / (1 + h * A), y)",
         STEP,
@@ -212,7 +210,7 @@ SAMPLERS = (
     Bug(
         "sghmc-symmetric-drifts-too-far",
         "SGHMC's symmetric step drifts by half a step before the gradient and by a whole one after it.",
-        SGHMC,
+        "SGHMC.kick",
         "state = self.drifted(state, 0.5)",
         "state = self.drifted(state, 1.0)",
         STEP,
@@ -220,7 +218,7 @@ SAMPLERS = (
     Bug(
         "sghmc-symmetric-starts-too-far",
         "SGHMC's symmetric step drifts by a whole step before the gradient.",
-        SGHMC,
+        "SGHMC.drift",
         'self.drifted(state, 0.5 if self.scheme == "symmetric" else 1.0)',
         "self.drifted(state, 1.0)",
         STEP,
@@ -228,7 +226,7 @@ SAMPLERS = (
     Bug(
         "virial-after-the-step",
         "SGHMC's virial pairs the gradient with the position after the step.",
-        SGHMC,
+        "SGHMC.kick",
         "virial=virial(visited, estimate.force)",
         "virial=virial(state.position, estimate.force)",
         STEP,

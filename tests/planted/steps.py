@@ -2,15 +2,17 @@
 
 from planted.bug import Bug
 
-ADAPTIVE, MOMENTUM, MODIFIED = "samplers/adaptive.py", "samplers/momentum.py", "samplers/modified_sgld.py"
-BASE, KERNEL = "samplers/base.py", "kernel.py"
-STEP, ORDER, OPERATORS = ("test_one_step.py",), ("test_kernel.py",), ("test_operators.py",)
+STEP, ORDER, OPERATORS = (
+    ("test_one_step.py",),
+    ("test_kernel.py",),
+    ("test_operators.py",),
+)
 
 STEPS = (
     Bug(
         "xi-of-zero-becomes-friction",
         "An initial xi of 0.0 is taken as not given, and A is used (`initial_xi or A`).",
-        ADAPTIVE,
+        "AdaptiveLangevin.init",
         "xi = at(self.friction, step) if self.initial_xi is None else self.initial_xi",
         "A, given = at(self.friction, step), self.initial_xi\n"
         "        xi = A if given is None else jnp.where(given == 0, A, given)",
@@ -19,7 +21,7 @@ STEPS = (
     Bug(
         "norm-for-its-square",
         "The kinetic temperature is made of |p| instead of |p|^2.",
-        MOMENTUM,
+        "MomentumSampler.kinetic_temperature",
         "return tree.dot(momentum, tree.divide(momentum, self.mass)) / tree.size(momentum)",
         "return jnp.sqrt(tree.dot(momentum, tree.divide(momentum, self.mass))) / tree.size(momentum)",
         STEP,
@@ -27,7 +29,7 @@ STEPS = (
     Bug(
         "thermostat-sees-one-leaf",
         "The kinetic temperature is that of the first leaf of the pytree only.",
-        MOMENTUM,
+        "MomentumSampler.kinetic_temperature",
         "return tree.dot(momentum, tree.divide(momentum, self.mass)) / tree.size(momentum)",
         "p, v = (jax.tree.leaves(x)[0] for x in (momentum, tree.divide(momentum, self.mass)))\n"
         "        return tree.dot(p, v) / p.size",
@@ -36,7 +38,7 @@ STEPS = (
     Bug(
         "kinetic-temperature-without-mass",
         "The kinetic temperature is p'p / N_d: the mass is left out.",
-        MOMENTUM,
+        "MomentumSampler.kinetic_temperature",
         "tree.dot(momentum, tree.divide(momentum, self.mass))",
         "tree.dot(momentum, momentum)",
         STEP,
@@ -44,7 +46,7 @@ STEPS = (
     Bug(
         "drift-without-mass",
         "The position moves by h p instead of h M^-1 p.",
-        MOMENTUM,
+        "MomentumSampler.drifted",
         "(h, tree.divide(state.momentum, self.mass))",
         "(h, state.momentum)",
         STEP,
@@ -52,7 +54,7 @@ STEPS = (
     Bug(
         "mass-for-its-root",
         "The added noise is multiplied by M instead of M^(1/2).",
-        MOMENTUM,
+        "MomentumSampler.mass_root_times",
         "tree.multiply(tree.sqrt(self.mass), x)",
         "tree.multiply(self.mass, x)",
         STEP,
@@ -60,7 +62,7 @@ STEPS = (
     Bug(
         "momentum-starts-at-temperature-1",
         "The first momentum has temperature 1 whatever temperature is asked for.",
-        MOMENTUM,
+        "MomentumSampler.thermal_momentum",
         "tree.multiply(jnp.sqrt(T), self.mass_root_times(tree.normal_like(position, key=key)))",
         "self.mass_root_times(tree.normal_like(position, key=key))",
         STEP,
@@ -68,7 +70,7 @@ STEPS = (
     Bug(
         "momentum-starts-without-mass",
         "The first momentum is drawn with mass 1.",
-        MOMENTUM,
+        "MomentumSampler.thermal_momentum",
         "self.mass_root_times(tree.normal_like(position, key=key))",
         "tree.normal_like(position, key=key)",
         STEP,
@@ -76,7 +78,7 @@ STEPS = (
     Bug(
         "schedule-read-one-step-late",
         "The kick of SGNHT and CCAdL reads the step-size schedule at the next step.",
-        ADAPTIVE,
+        "AdaptiveLangevin._euler",
         "h, A = at(self.step_size, state.step), at(self.friction, state.step)\n        T, p",
         "h, A = at(self.step_size, state.step + 1), at(self.friction, state.step)\n        T, p",
         STEP,
@@ -84,7 +86,7 @@ STEPS = (
     Bug(
         "ccadl-covariance-lags",
         "CCAdL controls with the average before this step's batch instead of after it.",
-        ADAPTIVE,
+        "AdaptiveLangevin.kick",
         "state = self.learn(state, estimate)\n        C = self._noise(state, estimate)",
         "C = self._noise(state, estimate)\n        state = self.learn(state, estimate)",
         STEP,
@@ -92,7 +94,7 @@ STEPS = (
     Bug(
         "modified-sgld-covariance-lags",
         "Modified SGLD corrects with the average before this step's batch instead of after it.",
-        MODIFIED,
+        "ModifiedSGLD.kick",
         "state = self.learn(state, estimate)\n        C = self._noise(state, estimate)",
         "C = self._noise(state, estimate)\n        state = self.learn(state, estimate)",
         STEP,
@@ -100,7 +102,7 @@ STEPS = (
     Bug(
         "average-survives-burn-in",
         "The average of the covariance is not started again after burn-in.",
-        BASE,
+        "Sampler.settle",
         "state, self._no_average(state.position), is_leaf",
         "state, state.covariance, is_leaf",
         STEP,
@@ -108,7 +110,7 @@ STEPS = (
     Bug(
         "s-of-half-a-power",
         "The s that is reported is h beta C instead of h^2 beta C.",
-        MOMENTUM,
+        "MomentumSampler.stability",
         "return h * h / self.temperature_at(step) * C.lambda_max()",
         "return h / self.temperature_at(step) * C.lambda_max()",
         STEP,
@@ -116,7 +118,7 @@ STEPS = (
     Bug(
         "noise-not-whitened",
         "A covariance is shown the noise of the force: the mass is left out.",
-        MOMENTUM,
+        "MomentumSampler.whitened",
         "contrasts = jax.vmap(lambda z: tree.divide(z, root))(contrasts)",
         "pass",
         OPERATORS,
@@ -124,7 +126,7 @@ STEPS = (
     Bug(
         "whitened-by-the-mass",
         "A covariance is shown noise that is divided by the mass instead of its root.",
-        MOMENTUM,
+        "MomentumSampler.whitened",
         "root = tree.sqrt(self.mass)\n        contrasts",
         "root = self.mass\n        contrasts",
         OPERATORS,
@@ -132,7 +134,7 @@ STEPS = (
     Bug(
         "whitened-on-one-side",
         "C of a batch is divided by the root of the mass on one side only.",
-        MOMENTUM,
+        "Whitened.mv",
         "tree.divide(self.operator.mv(tree.divide(x, self.root)), self.root)",
         "tree.divide(self.operator.mv(x), self.root)",
         OPERATORS,
@@ -140,7 +142,7 @@ STEPS = (
     Bug(
         "langevin-s-halved",
         "The s that SGLD's relatives report is half of what it should be.",
-        BASE,
+        "LangevinSampler.stability",
         "return 2 * at(self.step_size, step)",
         "return at(self.step_size, step)",
         STEP,
@@ -148,7 +150,7 @@ STEPS = (
     Bug(
         "virial-not-per-parameter",
         "The virial of a step is not divided by the number of parameters.",
-        BASE,
+        "virial",
         "return -tree.dot(position, force) / tree.size(position)",
         "return -tree.dot(position, force)",
         STEP,
@@ -156,7 +158,7 @@ STEPS = (
     Bug(
         "force-at-the-old-position",
         "The gradient is taken before the drift, so the kick belongs to the previous position.",
-        KERNEL,
+        "Kernel.step",
         "state = self.sampler.drift(state, key=keys[0])",
         "before, state = state, self.sampler.drift(state, key=keys[0])",
         ORDER,
@@ -170,7 +172,7 @@ STEPS = (
     Bug(
         "batch-and-noise-share-a-key",
         "The key that chose the rows also makes the added noise.",
-        KERNEL,
+        "Kernel.step",
         "self.sampler.kick(state, estimate, key=keys[3])",
         "self.sampler.kick(state, estimate, key=keys[1])",
         ORDER,
@@ -178,7 +180,7 @@ STEPS = (
     Bug(
         "gradient-and-noise-share-a-key",
         "The key given to the gradient also makes the added noise.",
-        KERNEL,
+        "Kernel.step",
         "self.sampler.kick(state, estimate, key=keys[3])",
         "self.sampler.kick(state, estimate, key=keys[2])",
         ORDER,
@@ -186,7 +188,7 @@ STEPS = (
     Bug(
         "same-noise-in-every-step",
         "The added noise is made from the chain's key without the step number.",
-        KERNEL,
+        "Kernel.step",
         "self.sampler.kick(state, estimate, key=keys[3])",
         "self.sampler.kick(state, estimate, key=jax.random.split(key, 4)[3])",
         ORDER,
@@ -194,7 +196,7 @@ STEPS = (
     Bug(
         "same-batch-in-every-step",
         "The rows are drawn with the chain's key without the step number.",
-        KERNEL,
+        "Kernel.step",
         "key=keys[1],",
         "key=jax.random.split(key, 4)[1],",
         ORDER,
@@ -202,7 +204,7 @@ STEPS = (
     Bug(
         "drift-and-batch-share-a-key",
         "The key that makes the noise of the symmetric drift also chooses the rows.",
-        KERNEL,
+        "Kernel.step",
         "self.sampler.drift(state, key=keys[0])",
         "self.sampler.drift(state, key=keys[1])",
         ORDER,

@@ -2,7 +2,6 @@
 
 from planted.bug import Bug
 
-ADAPTIVE = "samplers/adaptive.py"
 LETTERS = ("test_symmetric_step.py",)
 INVERSE = "self.mass_root_times(C.solve_shifted(S / 4, x))"
 DAMPING = "(-S / 2, C.mv(q))"
@@ -12,7 +11,7 @@ SYMMETRIC = (
     Bug(
         "K-inverse-of-half",
         "The midpoint kick inverts I + S/2 instead of I + S/4.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         INVERSE,
         INVERSE.replace("S / 4", "S / 2"),
         LETTERS,
@@ -20,7 +19,7 @@ SYMMETRIC = (
     Bug(
         "K-damps-by-a-quarter",
         "The matrix-free midpoint kick damps the old momentum by S/4 instead of S/2.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         DAMPING,
         "(-S / 4, C.mv(q))",
         LETTERS,
@@ -28,7 +27,7 @@ SYMMETRIC = (
     Bug(
         "K-drives",
         "The matrix-free midpoint kick drives the momentum by the covariance instead of damping it.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         DAMPING,
         "(S / 2, C.mv(q))",
         LETTERS,
@@ -36,7 +35,7 @@ SYMMETRIC = (
     Bug(
         "K-reflects-too-little",
         "The midpoint kick is (I + S/4)^-1 (p + h F) - p, with one p before the inverse instead of two.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         "sign, x = -1.0, tree.add_scaled(x, (2.0, q))",
         "sign, x = -1.0, tree.add_scaled(x, (1.0, q))",
         LETTERS,
@@ -44,7 +43,7 @@ SYMMETRIC = (
     Bug(
         "K-adds-the-old-momentum",
         "The midpoint kick is (I + S/4)^-1 (2 p + h F) + p instead of - p.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         "sign, x = -1.0, tree.add_scaled(x, (2.0, q))",
         "sign, x = 1.0, tree.add_scaled(x, (2.0, q))",
         LETTERS,
@@ -52,7 +51,7 @@ SYMMETRIC = (
     Bug(
         "K-of-an-inverse-of-something-else",
         "The matrix-free midpoint kick takes the running diagonal to be the inverse of the batch's C.",
-        "covariance/matrix_free.py",
+        "MatrixFreeOperator",
         "running: DiagonalOperator\n",
         "running: DiagonalOperator\n    inverts = True\n",
         LETTERS,
@@ -60,7 +59,7 @@ SYMMETRIC = (
     Bug(
         "K-without-temperature",
         "The temperature does not enter the midpoint kick.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         "S = h * h / T\n        q, x =",
         "S = h * h\n        q, x =",
         LETTERS,
@@ -68,7 +67,7 @@ SYMMETRIC = (
     Bug(
         "K-force-not-whitened",
         "The force of the midpoint kick is not divided by the root of the mass before the inverse.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         "tree.multiply(h, self.over_mass_root(force))",
         "tree.multiply(h, force)",
         LETTERS,
@@ -76,7 +75,7 @@ SYMMETRIC = (
     Bug(
         "K-stays-whitened",
         "The midpoint kick is not multiplied by the root of the mass after the inverse.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         INVERSE,
         "C.solve_shifted(S / 4, x)",
         LETTERS,
@@ -84,7 +83,7 @@ SYMMETRIC = (
     Bug(
         "K-without-an-inverse",
         "The symmetric scheme damps explicitly: too hot by s/4, and unstable from s = 4.",
-        ADAPTIVE,
+        "AdaptiveLangevin._midpoint",
         INVERSE,
         "self.mass_root_times(x)",
         LETTERS,
@@ -92,7 +91,7 @@ SYMMETRIC = (
     Bug(
         "exponential-doubled",
         "The exponential friction is e^(-S/2) on both sides of the kick instead of e^(-S/4).",
-        ADAPTIVE,
+        "AdaptiveLangevin._damped",
         "-S / (4 * _SCALING * order)",
         "-S / (2 * _SCALING * order)",
         LETTERS,
@@ -100,7 +99,7 @@ SYMMETRIC = (
     Bug(
         "exponential-on-one-side",
         "The exponential friction comes before the kick and not again after it.",
-        ADAPTIVE,
+        "AdaptiveLangevin._exponential",
         "return self._damped(p, S, C)",
         "return p",
         LETTERS,
@@ -108,7 +107,7 @@ SYMMETRIC = (
     Bug(
         "D-takes-a-whole-step",
         "The thermostat moves by a whole step in each of its two halves.",
-        ADAPTIVE,
+        "AdaptiveLangevin._heated",
         "p, h = state.momentum, share * at(self.step_size, state.step)",
         "p, h = state.momentum, at(self.step_size, state.step)",
         LETTERS,
@@ -116,7 +115,7 @@ SYMMETRIC = (
     Bug(
         "D-once",
         "The thermostat moves before the friction and not again after it.",
-        ADAPTIVE,
+        "AdaptiveLangevin.drift",
         "return self.drifted(self._heated(state, 0.5), 0.5)",
         "return self.drifted(state, 0.5)",
         LETTERS,
@@ -124,7 +123,7 @@ SYMMETRIC = (
     Bug(
         "A-ends-with-a-whole-step",
         "The symmetric drift moves by half a step and then by a whole one.",
-        ADAPTIVE,
+        "AdaptiveLangevin.drift",
         "return self.drifted(self._heated(state, 0.5), 0.5)",
         "return self.drifted(self._heated(state, 0.5))",
         LETTERS,
@@ -132,7 +131,7 @@ SYMMETRIC = (
     Bug(
         "O-noise-of-half-a-step",
         "The noise of the exact friction has 1 - e^(-xi h) where 1 - e^(-2 xi h) is right.",
-        ADAPTIVE,
+        "AdaptiveLangevin._rubbed",
         O_NOISE,
         "-jnp.expm1(-safe * h) / safe",
         LETTERS,
@@ -140,7 +139,7 @@ SYMMETRIC = (
     Bug(
         "O-noise-near-zero",
         "Where xi is zero the noise of the exact friction is half of its limit.",
-        ADAPTIVE,
+        "AdaptiveLangevin._rubbed",
         f"jnp.where(near_zero, 2 * h, {O_NOISE})",
         f"jnp.where(near_zero, h, {O_NOISE})",
         LETTERS,
@@ -148,7 +147,7 @@ SYMMETRIC = (
     Bug(
         "O-negative-xi-taken-for-zero",
         "A negative xi neither damps nor drives: its noise is that of xi = 0.",
-        ADAPTIVE,
+        "AdaptiveLangevin._rubbed",
         "near_zero = jnp.abs(xi * h) < 1e-6",
         "near_zero = xi * h < 1e-6",
         LETTERS,
@@ -156,7 +155,7 @@ SYMMETRIC = (
     Bug(
         "O-at-temperature-1",
         "The noise of the exact friction is that of temperature 1 whatever temperature is asked for.",
-        ADAPTIVE,
+        "AdaptiveLangevin._rubbed",
         "jnp.sqrt(A * self.temperature_at(state.step) * variance)",
         "jnp.sqrt(A * variance)",
         LETTERS,
@@ -164,7 +163,7 @@ SYMMETRIC = (
     Bug(
         "O-noise-follows-xi",
         "The artificial noise has the strength xi instead of A, so xi has no mean to return to.",
-        ADAPTIVE,
+        "AdaptiveLangevin._rubbed",
         "jnp.sqrt(A * self.temperature_at(state.step) * variance)",
         "jnp.sqrt(jnp.abs(xi) * self.temperature_at(state.step) * variance)",
         LETTERS,
@@ -172,7 +171,7 @@ SYMMETRIC = (
     Bug(
         "O-drives",
         "The exact friction multiplies the momentum by e^(xi h).",
-        ADAPTIVE,
+        "AdaptiveLangevin._rubbed",
         "jnp.exp(-xi * h)",
         "jnp.exp(xi * h)",
         LETTERS,

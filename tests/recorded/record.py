@@ -19,8 +19,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import isotherm as iso
-from models import call, normal_mean
-from table import SAMPLERS
+from support.models import call, normal_mean
+from support.table import SAMPLERS
 
 FILE = Path(__file__).with_name("draws.json")
 STEPS, CHAINS = 50, 2

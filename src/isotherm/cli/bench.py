@@ -41,9 +41,9 @@ def bench(options: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from isotherm.bench import sizes
-    from isotherm.bench.bench import bench as run
-    from isotherm.bench.bench import plan
+    from isotherm.studies.bench import sizes
+    from isotherm.studies.bench.bench import bench as run
+    from isotherm.studies.bench.bench import plan
 
     chosen = sizes.TINY if options.tiny else sizes.QUICK if options.quick else sizes.FULL
     if options.layers is not None:

@@ -24,7 +24,7 @@ def data(options: argparse.Namespace) -> int:
     del options
     from rich.console import Console
 
-    from isotherm.data.listing import show
+    from isotherm.data.sets.listing import show
 
     show(Console() if sys.stdout.isatty() else Console(width=160))
     return 0

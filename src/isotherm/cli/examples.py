@@ -1,6 +1,6 @@
 """Spec files to start from: `isotherm sample --example MODEL`."""
 
-from isotherm.models.families import COUNTS, MODELS
+from isotherm.tables.families import COUNTS, MODELS
 
 _TARGETS = {
     "linear": "a number",

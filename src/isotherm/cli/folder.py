@@ -9,9 +9,9 @@ from isotherm.reporting.run import images, run_page
 from isotherm.storage import write_text
 
 if TYPE_CHECKING:
-    from isotherm.diagnosis.record import Diagnosis
-    from isotherm.diagnostics import Summary
     from isotherm.draws import Draws
+    from isotherm.judging.record import Diagnosis
+    from isotherm.judging.summary import Summary
 
 DRAWS, SUMMARY, DIAGNOSIS, REPORT = "draws.iso", "summary.json", "diagnosis.json", "report.html"
 

@@ -11,7 +11,7 @@ from isotherm.cli.arguments import Subparsers, add_command, probability, seed
 from isotherm.cli.messages import fail, teller
 
 if TYPE_CHECKING:
-    from isotherm.models.forecast import Forecast
+    from isotherm.tables.forecast import Forecast
 
 _SUFFIXES = (".csv", ".parquet")
 
@@ -72,9 +72,9 @@ def predict(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from isotherm.cli.folder import read_run
-    from isotherm.data.table import read_table
-    from isotherm.models.fitted import fitted
-    from isotherm.models.forecast import forecast
+    from isotherm.tables.fitted import fitted
+    from isotherm.tables.forecast import forecast
+    from isotherm.tables.reader import read_table
 
     began, say = time.perf_counter(), teller(options)
     draws, summary, diagnosis = read_run(options.run_folder)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
-from isotherm.experiments import EXPERIMENTS, find
+from isotherm.studies.experiments import EXPERIMENTS, find
 
 
 def add_reproduce(commands: Subparsers) -> None:

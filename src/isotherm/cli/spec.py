@@ -100,7 +100,7 @@ def pose(spec: Spec) -> Problem:
     """Read the data, and make the posterior of them."""
     table = None
     if "path" in spec.data:
-        from isotherm.data.table import read_table
+        from isotherm.tables.reader import read_table
 
         table = read_table(spec.folder / spec.data["path"])
     settings: dict[str, Any] = {} if table is None else {"data": table.describe()}
@@ -112,8 +112,8 @@ def pose(spec: Spec) -> Problem:
             "title": spec.title or f"Posterior of {spec.function}",
         }
     else:
-        from isotherm.models.families import Prior
-        from isotherm.models.regression import regression
+        from isotherm.tables.families import Prior
+        from isotherm.tables.regression import regression
 
         assert table is not None
         arguments = {k: v for k, v in spec.data.items() if k not in ("path", "target", "features")}

@@ -39,7 +39,8 @@ def validate(options: argparse.Namespace) -> int:
     """Run the table and the calibration; the exit code says whether all is as it should be."""
     from rich.console import Console
 
-    from isotherm.validation import peers_table, table
+    from isotherm.studies.validation import table
+    from isotherm.studies.validation.peers import table as peers_table
 
     rows = [case.name for case in table.cases(quick=options.quick)]
     if options.peers:
@@ -58,12 +59,12 @@ def validate(options: argparse.Namespace) -> int:
     console = Console() if sys.stdout.isatty() else Console(width=140)
     common = {"quick": options.quick, "seed": options.seed, "console": console, "only": only}
     if options.peers:
-        from isotherm.validation.peers_page import compare
+        from isotherm.studies.validation.peers.page import compare
 
         compare(out, **common)
         print(f"report   {out / 'peers.html'}")
         return 0  # how others fare is no fault of this installation
-    from isotherm.validation.validate import validate as run
+    from isotherm.studies.validation.validate import validate as run
 
     good = run(out, **common, calibrate=not only)
     print(f"results  {out / 'results.json'}\nreport   {out / 'report.html'}")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from isotherm.data.minibatch import MinibatchPlan, PRNGKey, Step, uniform
+from isotherm.data.plans import MinibatchPlan, PRNGKey, Step, uniform
 from isotherm.errors import must
 from isotherm.records import Batch
 

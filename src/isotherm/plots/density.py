@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from isotherm import tree
-from isotherm.diagnostics import labels_of
 from isotherm.draws import Draws
 from isotherm.errors import must
+from isotherm.judging.summary import labels_of
 from isotherm.plots.parameters import Parameter, shown
 from isotherm.plots.style import CHAINS, EXACT, MAIN, new_figure, tidy, title
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from isotherm.diagnostics import labels_of
 from isotherm.draws import Draws
 from isotherm.errors import must
+from isotherm.judging.summary import labels_of
 from isotherm.prediction.blocks import chosen
 
 

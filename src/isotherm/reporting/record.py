@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from isotherm.diagnosis.record import Block, Diagnosis, Thermostat
-from isotherm.diagnostics import Summary
+from isotherm.judging.record import Block, Diagnosis, Thermostat
+from isotherm.judging.summary import Summary
 
 
 def summary_to_json(summary: Summary) -> dict[str, Any]:

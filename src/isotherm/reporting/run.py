@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isotherm.diagnosis.record import Diagnosis
-from isotherm.diagnostics import Summary
+from isotherm.judging.record import Diagnosis
+from isotherm.judging.summary import Summary
 from isotherm.reporting import citation, figures, page
 from isotherm.reporting.page import Html, Section
 from isotherm.reporting.tables import by_r_hat, findings, parameters
@@ -39,7 +39,7 @@ def report(
     Without the extra `plots` there are no figures, and the page says so.
     """
     if isinstance(data, str | os.PathLike):
-        from isotherm.data.table import fingerprint
+        from isotherm.tables.reader import fingerprint
 
         file = Path(data)
         data = {"file": file.name, "bytes": file.stat().st_size, "sha256": fingerprint(file)}

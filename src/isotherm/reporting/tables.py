@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from isotherm.diagnosis.record import Diagnosis, signed
-from isotherm.diagnostics import Row, Summary, fixed
+from isotherm.judging.record import Diagnosis, signed
+from isotherm.judging.summary import Row, Summary, fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
 

@@ -10,16 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PyTree
 
-from isotherm import passes, tree
-from isotherm.compilation import jit_in_a_hurry
-from isotherm.control_variate import ControlVariate
-from isotherm.data.minibatch import MinibatchPlan
+from isotherm import tree
+from isotherm.compilation import compile_quickly
+from isotherm.data.plans import MinibatchPlan
 from isotherm.data.rows import as_rows
 from isotherm.errors import IsothermWarning, check_count, must
-from isotherm.gradient import Gradient, Minibatch
+from isotherm.gradients.control_variate import ControlVariate
+from isotherm.gradients.minibatch import Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
+from isotherm.sums import passes
 from isotherm.transforms import check_support
 from isotherm.tuning.record import Warmup, fingerprint
 
@@ -299,7 +300,7 @@ def _check_chain_axis(position: PyTree, num_chains: int) -> None:
             raise must(label, f"an array with a leading axis of {num_chains} chains", x)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _log_densities(
     posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
 ) -> tuple[Array, Array]:

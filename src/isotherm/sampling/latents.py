@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
 from isotherm import tree
-from isotherm.compilation import jit_in_a_hurry
+from isotherm.compilation import compile_quickly
 from isotherm.errors import must
 from isotherm.posterior import Posterior
 
@@ -109,7 +109,7 @@ def _fits(posterior: Posterior, params: PyTree, data: PyTree, rows: int) -> bool
     return getattr(values, "shape", None) == (rows,)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _touched(
     posterior: Posterior, start: PyTree, data: PyTree, i: Int[Array, ""], aligned: bool
 ) -> PyTree[Bool[Array, "..."]]:

@@ -7,8 +7,8 @@ import optax
 from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.data.minibatch import WithReplacement
-from isotherm.gradient import Minibatch
+from isotherm.data.plans import WithReplacement
+from isotherm.gradients.minibatch import Minibatch
 from isotherm.posterior import Posterior
 from isotherm.records import Needs
 

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from isotherm import passes, tree
+from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner
+from isotherm.sums import passes
 from isotherm.tuning.newton import Climb, NotNormalError, point_at
 from isotherm.tuning.record import as_leaf
 

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from isotherm import passes, tree
+from isotherm import tree
 from isotherm.posterior import Posterior
+from isotherm.sums import passes
 
 _ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # of the first rows
 _GROWTH = 4  # times as many rows each time

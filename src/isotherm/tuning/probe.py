@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from isotherm import passes, tree
-from isotherm.compilation import jit_in_a_hurry
+from isotherm import tree
+from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
+from isotherm.sums import passes
 
 ORDERS = (0, 1, 2)
 _PROBES = 6
@@ -130,10 +131,10 @@ def _squares(
     return jax.lax.fori_loop(0, count, step, jnp.zeros(shape.shape, shape.dtype)) / count
 
 
-_squares_soon, _squares_fast = jit_in_a_hurry(_squares), eqx.filter_jit(_squares)
+_squares_soon, _squares_fast = compile_quickly(_squares), eqx.filter_jit(_squares)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _moment(
     posterior: Posterior,
     preconditioner: Preconditioner,

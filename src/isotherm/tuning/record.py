@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.compilation import jit_in_a_hurry
-from isotherm.data.minibatch import MinibatchPlan
-from isotherm.gradient import Gradient
+from isotherm.compilation import compile_quickly
+from isotherm.data.plans import MinibatchPlan
+from isotherm.gradients.minibatch import Gradient
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.printed import Printed
@@ -70,7 +70,7 @@ class Warmup(Printed):
         yield f"{self.passes:.1f} passes over the data, {self.seconds:.1f} s"
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _starts(
     preconditioner: Preconditioner,
     points: PyTree[Array] | None,

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from isotherm import passes, tree
-from isotherm.compilation import jit_in_a_hurry
-from isotherm.data.minibatch import WithReplacement
-from isotherm.gradient import Minibatch
+from isotherm import tree
+from isotherm.compilation import compile_quickly
+from isotherm.data.plans import WithReplacement
+from isotherm.gradients.minibatch import Minibatch
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import LowRankPreconditioner, Preconditioner
 from isotherm.records import Needs
+from isotherm.sums import passes
 
 _CONTRASTS, _EACH = 256, 16  # from which leading directions are found; of one batch
 _NUMBERS = 2**27  # in all contrasts together
@@ -83,7 +84,7 @@ def _squares(
     return jax.tree.map(lambda g: jnp.tensordot(there.astype(g.dtype), g * g, 1), gradients)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _prior_diagonal(posterior: Posterior, theta: PyTree, key: Key[Array, ""]) -> PyTree:
     slope = jax.grad(lambda x: -posterior.prior_log_density(x))
 
@@ -116,7 +117,7 @@ def _leading(
     return vectors, jnp.asarray(1 / np.sqrt(curvature), jax.tree.leaves(scale)[0].dtype)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _contrasts(
     posterior: Posterior, data: PyTree, points: PyTree, scale: PyTree, keys: Key[Array, " b"], rows: int
 ) -> PyTree:
@@ -137,7 +138,7 @@ def _contrasts(
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), z)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _stiffest(
     posterior: Posterior,
     data: PyTree,

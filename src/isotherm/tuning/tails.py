@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from isotherm import passes, tree
-from isotherm.compilation import jit_in_a_hurry
-from isotherm.control_variate import ControlVariate
+from isotherm import tree
+from isotherm.compilation import compile_quickly
+from isotherm.gradients.control_variate import ControlVariate
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner
+from isotherm.sums import passes
 from isotherm.tuning.newton import Climb, point_at
 from isotherm.tuning.record import as_leaf
 
@@ -133,7 +134,7 @@ def _rests(
     return np.where(np.isfinite(mean), mean, -np.inf), np.where(np.isfinite(error), error, 0.0)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _pairs(
     posterior: Posterior,
     center: PyTree,
@@ -157,7 +158,7 @@ def _known(
     return expansion + np.asarray(_priors(posterior, center, moves), np.float64)
 
 
-@jit_in_a_hurry
+@compile_quickly
 def _priors(posterior: Posterior, center: PyTree, moves: Float[Array, "k d"]) -> Float[Array, " k"]:
     """What the log-prior changes by with each move."""
     value = lambda x: posterior.prior_log_density(tree.unravel_like(x, center))

@@ -1,0 +1,94 @@
+"""What the default does with twenty-one models that it was not made for: against NUTS, and what the diagnosis says.
+
+    python benchmarks/varied --out out/varied
+
+NUTS is `iso.reference_posterior` (BlackJAX, dense mass, 4 x 300 draws after 300 of warm-up), from the last draws of
+the default, so that it need not look for the posterior.
+Needs the extra `nuts`.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import isotherm as iso
+from models import MODELS
+
+
+def judge(name: str, *, reference: bool) -> dict:
+    """Errors in units of NUTS's posterior sd, effective draws, passes and the verdict."""
+    posterior, data, init = MODELS[name](np.random.default_rng(1))
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        draws = iso.sample(posterior, data, init, progress=False)
+        seconds = time.perf_counter() - began
+        found = iso.diagnose(draws, progress=False)
+    rows = found.summary.rows
+    warmup = draws.settings["warmup"]
+    record = {
+        "model": name,
+        "what": MODELS[name].__doc__,
+        "seconds": round(seconds, 1),
+        "passes": round(warmup["passes"], 1),
+        "gradient": warmup["choices"]["gradient"]["value"],
+        "batch": draws.settings["batch_size"],
+        "ess": round(min((r.ess_bulk for r in rows), default=0.0)),
+        "r_hat": round(max((r.r_hat for r in rows), default=np.nan), 3),
+        "ok": found.ok,
+        "verdict": found.verdict,
+    }
+    if reference:
+        last = jax.tree.map(lambda x: jnp.asarray(x[:, -1]), draws.posterior)
+        exact = iso.reference_posterior(
+            posterior, data, last, num_draws=300, warmup=300, num_chains=4, progress=False
+        )
+        a, b = (_flat(x) for x in (draws, exact))
+        sd = b.std(axis=(0, 1))
+        off, ratio = (a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))) / sd, a.std(axis=(0, 1)) / sd
+        reference_rows = exact.summary().rows
+        record |= {
+            "mean_rms": round(float(np.sqrt(np.mean(off**2))), 3),
+            "mean_worst": round(float(np.abs(off).max()), 3),
+            "sd_low": round(float(ratio.min()), 3),
+            "sd_high": round(float(ratio.max()), 3),
+            "nuts_ess": round(min(r.ess_bulk for r in reference_rows)),
+            "nuts_r_hat": round(max(r.r_hat for r in reference_rows), 3),
+        }
+    return record
+
+
+def _flat(draws: iso.Draws) -> np.ndarray:
+    parts = [x.reshape(*x.shape[:2], -1) for x in draws.flat().values()]
+    return np.concatenate(parts, axis=2).astype(np.float64)
+
+
+def main() -> None:
+    """A line a model."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--no-reference", action="store_true", help="without NUTS")
+    parser.add_argument("--out", type=Path, default=Path("out/varied"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in options.only.split(","):
+        try:
+            row = judge(name, reference=not options.no_reference)
+        except Exception as error:  # a model that fails is a result
+            row = {"model": name, "failed": f"{type(error).__name__}: {error}"}
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+        (options.out / "varied.json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

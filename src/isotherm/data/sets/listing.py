@@ -1,0 +1,39 @@
+"""`isotherm data`: what `load` knows, and where it is."""
+
+from rich.console import Console
+from rich.table import Table
+
+from isotherm.data.sets.catalogue import ENTRIES, Entry
+from isotherm.data.sets.fetch import FOLDER, cache, find
+
+
+def show(console: Console) -> None:
+    """A row a data set, and where files are looked for."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("name", "train", "test", "features", "classes"):
+        table.add_column(title, justify="left" if title == "name" else "right", no_wrap=True)
+    for title in ("licence", "source", "files"):
+        table.add_column(title, overflow="fold")
+    for name, entry in ENTRIES.items():
+        numbers = (f"{n:,}" for n in (entry.train, entry.test, entry.features, entry.classes))
+        table.add_row(name, *numbers, entry.licence, entry.source, where(entry))
+    console.print(table)
+    console.print(
+        f"Files are looked for in the folder that {FOLDER} names and in {cache()}, into which others are downloaded.",
+        highlight=False,
+    )
+
+
+def where(entry: Entry) -> str:
+    """The folder of the files, or what is missing. Their content is checked when they are loaded."""
+    missing = [file for file in entry.files if find(file) is None]
+    if not missing:
+        folders = {str(path.parent) for file in entry.files if (path := find(file)) is not None}
+        return ", ".join(sorted(folders))
+    sizes = [file.size for file in missing]
+    total = (
+        "size unknown"
+        if None in sizes
+        else f"{sum(n for n in sizes if n is not None) / 1e6:.1f} MB uncompressed"
+    )
+    return f"not here: {len(missing)} of {len(entry.files)} files, {total}"

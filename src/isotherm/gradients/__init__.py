@@ -1,0 +1,6 @@
+"""From a batch of rows to a force and its noise."""
+
+from isotherm.gradients.control_variate import ControlVariate as ControlVariate
+from isotherm.gradients.minibatch import FullData as FullData
+from isotherm.gradients.minibatch import Gradient as Gradient
+from isotherm.gradients.minibatch import Minibatch as Minibatch

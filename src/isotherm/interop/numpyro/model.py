@@ -1,0 +1,139 @@
+"""A NumPyro model as a posterior over minibatches of its rows."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm.errors import missing_extra, must
+from isotherm.posterior import Posterior
+from isotherm.samplers.base import Sampler
+
+try:
+    import numpyro  # noqa: F401
+except ImportError as error:
+    raise missing_extra("iso.interop.numpyro", "numpyro") from error
+
+from isotherm.interop.numpyro import checks
+from isotherm.interop.numpyro.run import Look, Outside, RowLikelihood, as_shapes, tried
+
+if TYPE_CHECKING:
+    from isotherm.draws import Draws
+
+_AT_ONCE = 128  # draws at which deterministic sites are computed side by side
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """A posterior, its data and a start, as `iso.sample(*model)` takes them, and the way back to the model's sites.
+
+    - `posterior`: over a dict of the latent sites, in their own space.
+    - `data`: the arrays of rows among the arguments, by name.
+    - `init`: the middle of each support, where free parameters are zero.
+    - `deterministic`: the deterministic sites that do not follow the rows, as a function of the parameters.
+    """
+
+    posterior: Posterior
+    data: dict[str, Any]
+    init: dict[str, Array]
+    deterministic: Outside
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.posterior, self.data, self.init))
+
+    def draws(self, draws: "Draws") -> "Draws":
+        """`draws` of this posterior with the deterministic sites in `draws.derived`."""
+        if not isinstance(draws.posterior, dict) or set(draws.posterior) != set(self.init):
+            raise must("draws", f"draws of the sites {sorted(self.init)}", draws)
+        chains = (draws.num_chains, draws.num_draws)
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), draws.posterior)
+        found = _at_each(self.deterministic, flat) if self.deterministic.sites else {}
+        derived = {name: np.asarray(x).reshape(*chains, *x.shape[1:]) for name, x in found.items()}
+        return dataclasses.replace(draws, derived=derived)
+
+    def sample(
+        self,
+        *,
+        sampler: Sampler | None = None,
+        batch_size: int | None = None,
+        num_draws: int = 1000,
+        thinning: int | None = None,
+        burn_in: int | None = None,
+        num_chains: int = 4,
+        seed: int | Key[Array, ""] = 0,
+        progress: bool = True,
+    ) -> "Draws":
+        """`iso.sample` and then `draws`. For other arguments write the two."""
+        from isotherm.sampling.sample import sample
+
+        found = sample(
+            *self,
+            sampler=sampler,
+            batch_size=batch_size,
+            num_draws=num_draws,
+            thinning=thinning,
+            burn_in=burn_in,
+            num_chains=num_chains,
+            seed=seed,
+            progress=progress,
+        )
+        return self.draws(found)
+
+
+def posterior(
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    *,
+    data_plate: str | None = None,
+    rows: Sequence[str] | None = None,
+) -> Model:
+    """The posterior of a NumPyro model given `args`, over minibatches of the rows in its data plate.
+
+    Observed sites and factors in the data plate are the log-likelihood of its rows; everything else is the prior. A
+    minibatch is a run of the model on fewer rows, so that the plate must be as long as they are:
+    `numpyro.plate("data", x.shape[0])`. What minibatches cannot answer, such as a latent variable for each row, is
+    refused.
+
+    **Arguments:**
+
+    - `model`, `args`: `model(*args)` runs it. Arguments may be pytrees.
+    - `data_plate`: the plate of rows; the only one with observed sites where `None`.
+    - `rows`: names of the arguments that hold rows. Where `None`, every array whose leading axis is as long as the
+      plate is taken for rows, and other arguments are constants.
+    """
+    checks.check_call(model, args)
+    whole = Look(model, as_shapes(tuple(args)))
+    checks.check_run(whole)
+    plate, size = checks.data_plate_of(whole, data_plate)
+    arguments, data = checks.split(model, tuple(args), plate, size, rows)
+    few, more = (Look(model, arguments.shapes(data, n)) for n in (2, 3))
+    checks.check_rows(few, more, plate, size)
+
+    sites, ends = few.sites, checks.some_rows(data, backwards=True)
+    latents = tuple(name for name, site in sites.items() if site.latent)
+    of_rows = {name: s.plates[plate] for name, s in sites.items() if s.observed and plate in s.plates}
+    others = tuple(name for name, s in sites.items() if s.type == "sample" and name not in of_rows)
+    likelihood = RowLikelihood(model, arguments, tuple(of_rows.items()))
+    prior = Outside(model, arguments, ends, others)
+    deterministic = tuple(name for name, s in sites.items() if s.type == "deterministic")
+    trial = tried(
+        likelihood, prior, Outside(model, arguments, ends, deterministic), latents, checks.some_rows(data)
+    )
+    checks.check_trial(trial)
+    transforms = {name: None if sites[name].real else t for name, t in trial.transforms[0].items()}
+    constrained = any(t is not None for t in transforms.values())
+    return Model(
+        Posterior(likelihood, prior, batched=True, transforms=transforms if constrained else None),
+        data,
+        trial.init,
+        Outside(model, arguments, ends, checks.steady(trial)),
+    )
+
+
+@eqx.filter_jit
+def _at_each(sites: Outside, params: PyTree[Array]) -> dict[str, Array]:
+    return jax.lax.map(sites.values, params, batch_size=_AT_ONCE)

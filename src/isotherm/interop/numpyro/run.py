@@ -1,0 +1,241 @@
+"""A run of a NumPyro model: its arguments, its sites, and the functions of the parameters that are made of them."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+from numpyro import handlers
+from numpyro.distributions import biject_to, constraints
+from numpyro.infer import init_to_uniform
+from numpyro.primitives import Messenger
+
+from isotherm import tree
+from isotherm.compilation import compile_quickly
+
+
+class Arguments(eqx.Module):
+    """The arguments of a model, of which the arrays with an axis of rows are left open."""
+
+    constants: tuple[Any, ...]  # leaves, `None` for rows
+    names: tuple[str | None, ...] = eqx.field(static=True)  # of rows, `None` for constants
+    structure: Any = eqx.field(static=True)
+
+    def filled(self, rows: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments with these rows."""
+        pairs = zip(self.constants, self.names, strict=True)
+        return self.structure.unflatten([x if name is None else rows[name] for x, name in pairs])
+
+    def shapes(self, data: dict[str, Any], num_rows: int) -> tuple[Any, ...]:
+        """The arguments as shapes, with this many rows."""
+        return as_shapes(self.filled({name: _shape(x, num_rows) for name, x in data.items()}))
+
+
+def is_array(x: Any) -> bool:
+    """Of JAX or NumPy, with at least one axis."""
+    return isinstance(x, jax.Array | np.ndarray) and x.ndim > 0
+
+
+def as_shapes(args: PyTree) -> PyTree:
+    """Arrays as their shapes and dtypes; sizes and other constants as they are."""
+    return jax.tree.map(lambda x: _shape(x, len(x)) if is_array(x) else x, args)
+
+
+def _shape(x: Any, num_rows: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((num_rows, *x.shape[1:]), jnp.asarray(x[:0]).dtype)
+
+
+def labels(model: Callable[..., Any], count: int) -> list[str]:
+    """The model's own names for its arguments."""
+    try:
+        parameters = inspect.signature(model).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [named[i] if i < len(named) else f"args.{i}" for i in range(count)]
+
+
+def started(model: Callable[..., Any], args: tuple[Any, ...], *, radius: float) -> dict:
+    """The sites of a run whose latent sites are uniform in ±radius where they are free of constraints."""
+    start = init_to_uniform(radius=radius)
+    run = handlers.substitute(handlers.seed(model, jax.random.key(0)), substitute_fn=start)
+    return handlers.trace(run).get_trace(*args)
+
+
+def sites_at(model: Callable[..., Any], args: tuple[Any, ...], params: PyTree) -> dict:
+    """The sites of a run with these values of the latent ones."""
+    return handlers.trace(handlers.substitute(model, data=params)).get_trace(*args)
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """What the shapes alone tell of a site; `plates` by name with the axis of each."""
+
+    type: str
+    observed: bool
+    discrete: bool
+    real: bool
+    plates: dict[str, int]
+    shape: tuple[int, ...]
+    fits: bool  # whether an observed value has the shape of its distribution
+
+    @property
+    def latent(self) -> bool:
+        """Whether it is a parameter."""
+        return self.type == "sample" and not self.observed
+
+
+class Look(Messenger):
+    """Sites and plates of a run of which nothing is computed, as far as it came.
+
+    `plates` has size and subsample size by name, `error` what the model raised.
+    """
+
+    def __init__(self, model: Callable[..., Any], shapes: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.sites: dict[str, Site] = {}
+        self.plates: dict[str, tuple[int, int | None]] = {}
+        self.draws_numbers = False
+        self.error: Exception | None = None
+
+        def run(args: tuple[Any, ...]) -> None:
+            with self:
+                found = started(model, args, radius=0.0)
+            self.sites = {name: _site(site) for name, site in found.items() if site["type"] != "plate"}
+
+        try:
+            eqx.filter_eval_shape(run, shapes)
+        except Exception as error:
+            self.error = error
+
+    def process_message(self, msg: Any) -> None:
+        """Take note of plates and of random numbers that belong to no site."""
+        if msg["type"] == "plate":
+            self.plates[msg["name"]] = msg["args"]
+        self.draws_numbers |= msg["type"] == "prng_key"
+
+
+def _site(site: dict[str, Any]) -> Site:
+    observed, shape = bool(site.get("is_observed")), jnp.shape(site["value"])
+    wanted = tuple(site["fn"].shape()) if site["type"] == "sample" else shape
+    support = site["fn"].support if site["type"] == "sample" and not observed else None
+    return Site(
+        type=site["type"],
+        observed=observed,
+        discrete=support is not None and support.is_discrete,
+        real=_is_real(support),
+        plates={frame.name: frame.dim for frame in site.get("cond_indep_stack", ())},
+        shape=shape,
+        fits=not observed or _broadcasts(shape, wanted),
+    )
+
+
+def _is_real(support: Any) -> bool:
+    if isinstance(support, constraints.independent):
+        return _is_real(support.base_constraint)
+    return isinstance(support, type(constraints.real))
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
+
+
+def log_prob(site: dict[str, Any]) -> Array:
+    """Of a site with its mask and scale, for each element of its batch."""
+    value = site["fn"].log_prob(site["value"])
+    return value if site["scale"] is None else site["scale"] * value
+
+
+class RowLikelihood(eqx.Module):
+    """The log-likelihood of each row: of the observed sites in the data plate, summed over all other axes."""
+
+    model: Callable[..., Any]
+    arguments: Arguments
+    sites: tuple[tuple[str, int], ...] = eqx.field(static=True)  # with the axis of the plate, from the right
+
+    def __call__(self, params: PyTree, rows: PyTree) -> Float[Array, " n"]:
+        """One value per row."""
+        found = sites_at(self.model, self.arguments.filled(rows), params)
+        terms = [_along(log_prob(found[name]), axis) for name, axis in self.sites]
+        return sum(terms[1:], start=terms[0])
+
+
+def _along(x: Array, axis: int) -> Float[Array, " n"]:
+    return jnp.sum(x, axis=tuple(i for i in range(x.ndim) if i != x.ndim + axis))
+
+
+class Outside(eqx.Module):
+    """What does not follow the rows, from a run on two of them: the log-prior, and the deterministic sites."""
+
+    model: Callable[..., Any]
+    arguments: Arguments
+    rows: dict[str, Array]
+    sites: tuple[str, ...] = eqx.field(static=True)
+
+    def values(self, params: PyTree) -> dict[str, Array]:
+        """The values of the sites."""
+        found = sites_at(self.model, self.arguments.filled(self.rows), params)
+        return {name: jnp.asarray(found[name]["value"]) for name in self.sites}
+
+    def log_probs(self, params: PyTree) -> dict[str, Float[Array, ""]]:
+        """The log-probabilities of the sites."""
+        found = sites_at(self.model, self.arguments.filled(self.rows), params)
+        return {name: jnp.sum(log_prob(found[name])) for name in self.sites}
+
+    def __call__(self, params: PyTree) -> Float[Array, ""]:
+        """The log-prior."""
+        return sum(self.log_probs(params).values(), start=jnp.zeros(()))
+
+
+class Trial(eqx.Module):
+    """What a model gives at two places: `init`, and `params` away from it.
+
+    `beside` has the log-likelihoods of a few rows, and of the last and the first of them alone; `log_probs` and
+    `values` those of sites that should not follow the rows, with two rows and with a few.
+    """
+
+    init: dict[str, Array]
+    transforms: tuple[dict[str, Any], dict[str, Any]]
+    beside: tuple[Array, Array]
+    log_probs: tuple[dict[str, Array], dict[str, Array]]
+    values: tuple[dict[str, Array], dict[str, Array]]
+
+
+@compile_quickly
+def tried(
+    likelihood: RowLikelihood,
+    prior: Outside,
+    deterministic: Outside,
+    latents: tuple[str, ...],
+    rows: dict[str, Array],
+) -> Trial:
+    """One program for all of it."""
+    ends, model, arguments = prior.rows, likelihood.model, likelihood.arguments
+    middle, there = (started(model, arguments.filled(ends), radius=radius) for radius in (0.0, 1.0))
+    params = {name: there[name]["value"] for name in latents}
+    bijections = lambda found: {name: biject_to(found[name]["fn"].support) for name in latents}
+    moved = lambda sites: eqx.tree_at(lambda s: s.rows, sites, rows)
+    return Trial(
+        {name: middle[name]["value"] for name in latents},
+        (bijections(middle), bijections(there)),
+        (likelihood(params, rows), likelihood(params, ends)),
+        (prior.log_probs(params), moved(prior).log_probs(params)),
+        (deterministic.values(params), moved(deterministic).values(params)),
+    )
+
+
+def row_leaves(model: Callable[..., Any], args: tuple[Any, ...]) -> list[tuple[str, str, Any]]:
+    """Argument, name and leaf, such as ("table", "table.x", array), in flattening order."""
+    return [
+        (label, f"{label}.{name}" if name else label, leaf)
+        for label, arg in zip(labels(model, len(args)), args, strict=True)
+        for name, leaf in tree.named_leaves(arg)
+    ]

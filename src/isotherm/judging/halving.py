@@ -1,0 +1,108 @@
+"""Chains of half the step, and what changes with them.
+
+A bias of order p in the step h is 2^p / (2^p - 1) times the difference between h and h/2.
+"""
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from isotherm.chains.finish import to_draws
+from isotherm.chains.run import Job, run
+from isotherm.judging.estimate import Estimate, joined, mean
+from isotherm.judging.heat import inside, positions
+
+if TYPE_CHECKING:
+    from isotherm.draws import Draws
+
+_BURN_IN = 0.25  # of the companions' draws, and as many again as are left out
+_FEWEST = 50  # draws of a companion
+_LAST = 20  # draws of which the last one inside the support is the start
+
+
+@dataclasses.dataclass(frozen=True)
+class Halving:
+    """The bias of the run by comparison: of means, in standard deviations, and of variances, relative.
+
+    `means` and `variances` are those of each parameter; `blocks` has the mean relative bias of a block's variances.
+    """
+
+    means: Estimate
+    variances: Estimate
+    blocks: Estimate
+    step_size: float
+    steps: int
+    seconds: float
+
+
+def halve(
+    draws: "Draws", job: Job, step_size: float, *, effort: float, key: Key[Array, ""], progress: bool
+) -> Halving | None:
+    """Companions from the last draws on, for `effort` times the steps of the run; `None` if one of them fails."""
+    began = time.perf_counter()
+    complete = np.flatnonzero(draws.complete)
+    lanes = complete[np.arange(draws.num_chains) % len(complete)]
+    last = positions(job, jax.tree.map(lambda x: x[lanes, -_LAST:], draws.posterior))
+    if len(there := inside(last)) == 0:
+        return None
+    starts = jax.tree.map(lambda x: x[:, there[-1]], last)
+    num_draws = max(_FEWEST, round(effort * draws.num_draws / 2 / (1 + _BURN_IN)))
+    companion = dataclasses.replace(
+        job,
+        sampler=eqx.tree_at(lambda s: s.step_size, job.sampler, jnp.asarray(step_size, float)),
+        positions=starts,
+        key=key,
+        lane_keys=jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(draws.num_chains)),
+        burn_in=max(1, round(_BURN_IN * num_draws * 2 * job.thinning)),
+        num_draws=num_draws,
+        thinning=2 * job.thinning,
+    )
+    outcome = run(companion, progress=progress, title="half the step")
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    found = to_draws(companion, outcome, [companion.sampler], draws.num_chains)[0]
+    if not found.complete.all() or found.num_draws < num_draws:
+        return None
+    factor = 2.0 if _first_order(draws) else 4 / 3
+    means, variances, blocks = _compare(draws, found, complete)
+    return Halving(
+        means * factor,
+        variances * factor,
+        blocks * factor,
+        step_size,
+        outcome.steps,
+        time.perf_counter() - began,
+    )
+
+
+def _first_order(draws: "Draws") -> bool:
+    """Whether halving h halves the bias: unless the scheme is symmetric and no noise is left to itself."""
+    sampler = draws.settings["sampler"]
+    controlled = (sampler.get("covariance") or {}).get("name") == "Dense"
+    return sampler.get("scheme") != "symmetric" or not (
+        controlled or draws.settings["gradient"] == "FullData"
+    )
+
+
+def _compare(draws: "Draws", other: "Draws", chains: np.ndarray) -> tuple[Estimate, Estimate, Estimate]:
+    """The run less its companions: means in sd, variances relative, and the latter on average over blocks."""
+    means, variances, blocks = [], [], []
+    for x, y in zip(draws.flat().values(), other.flat().values(), strict=True):
+        a, b = (z.reshape(*z.shape[:2], -1).astype(np.float64) for z in (x[chains], y))
+        if a.shape[2] == 0:
+            continue
+        sd = np.maximum(a.std(axis=(0, 1)), 1e-300)
+        a, b = ((z - a.mean(axis=(0, 1))) / sd for z in (a, b))
+        own, others = mean(a), mean(b)
+        means.append(own - others)
+        # Around each run's own mean.
+        a2, b2 = a**2, (b - others.value) ** 2
+        variances.append(mean(a2) - mean(b2))
+        blocks.append(mean(a2.mean(axis=2, keepdims=True)) - mean(b2.mean(axis=2, keepdims=True)))
+    return joined(means), joined(variances), joined(blocks)

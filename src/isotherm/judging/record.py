@@ -1,0 +1,98 @@
+"""What a diagnosis found, block by block, and its sentence."""
+
+import dataclasses
+
+from isotherm.judging.halving import Halving
+from isotherm.judging.heat import Heat
+from isotherm.judging.modes import Mode
+from isotherm.judging.summary import Summary
+from isotherm.printed import Printed
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """One leaf of the parameters.
+
+    `temperature` is that of fresh gradients at the draws, over its target; the biases are by step halving:
+    `variance_bias` relative, on average over the block, and `mean_bias` of the parameter that is farthest off, in
+    posterior standard deviations. Each stands beside its standard error.
+    """
+
+    name: str
+    size: int
+    r_hat: float
+    ess_bulk: float
+    ess_tail: float
+    kinetic_temperature: float | None
+    temperature: float
+    temperature_error: float
+    variance_bias: float | None = None
+    variance_bias_error: float | None = None
+    mean_bias: float | None = None
+    mean_bias_error: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Thermostat:
+    """xi: its mean and standard error, where theory has it, and the friction that the noise needs besides A."""
+
+    xi: float
+    error: float
+    expected: float
+    noise_friction: float
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Diagnosis(Printed):
+    """How far draws can be trusted; prints as a table and a sentence.
+
+    `ok` is whether no fault was found, `problems` says which were, and `notes` what is worth knowing besides.
+    `summary` has R-hat and effective draws of each parameter, `heat` and `halving` the errors of each,
+    and `modes` are those that no chain has visited, where they were looked for.
+    """
+
+    ok: bool
+    verdict: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    thermostat: Thermostat | None
+    summary: Summary
+    heat: Heat | None
+    halving: Halving | None
+    modes: tuple[Mode, ...] | None
+
+    def __rich_console__(self, console, options):  # noqa: ANN001
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold")
+        table.add_column("block")
+        titles = ("size", "R-hat", "ess bulk", "ess tail", "T kinetic", "T by gradients")
+        for title in (*titles, "variance, by h/2", "mean, by h/2"):
+            table.add_column(title, justify="right")
+        for b in self.blocks:
+            table.add_row(
+                b.name,
+                f"{b.size}",
+                f"{b.r_hat:.3f}",
+                f"{b.ess_bulk:,.0f}",
+                f"{b.ess_tail:,.0f}",
+                "" if b.kinetic_temperature is None else f"{b.kinetic_temperature:.3f}",
+                f"{b.temperature:.3f} ± {b.temperature_error:.3f}",
+                signed(b.variance_bias, b.variance_bias_error, 100.0, " %"),
+                signed(b.mean_bias, b.mean_bias_error, 1.0, " sd"),
+            )
+        if self.blocks:
+            yield table
+        if (t := self.thermostat) is not None:
+            yield f"xi {t.xi:.3g} ± {t.error:.1g}, where theory says {t.expected:.3g}"
+        yield from self.notes
+        yield self.verdict
+
+
+def signed(value: float | None, error: float | None, scale: float, unit: str) -> str:
+    """A bias beside its error, or a dash where it was not measured."""
+    if value is None or error is None:
+        return "-"
+    digits = 1 if scale > 1 else 2
+    return f"{scale * value:+.{digits}f} ± {scale * error:.{digits}f}{unit}"

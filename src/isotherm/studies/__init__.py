@@ -1,0 +1,1 @@
+"""Studies of the library itself: the paper's experiments, validation on known posteriors, benchmarks."""

@@ -1,0 +1,93 @@
+"""A kernel as a program: steps in a compiled loop whose state is updated in place."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm.gradients.minibatch import Minibatch
+from isotherm.kernel import Kernel
+from isotherm.records import State
+from isotherm.studies.bench.methods import Method, Settings
+from isotherm.studies.bench.problems import Problem
+from isotherm.studies.bench.turns import Program
+
+
+def kernel_of(method: Method, problem: Problem) -> Kernel:
+    """The step of a method on a problem."""
+    h = problem.step_size
+    sampler = method.build(Settings(h, h * h / 2, problem.friction))
+    gradient = Minibatch(problem.posterior)
+    return Kernel(sampler, gradient, problem.num_data, problem.batch_size, method.plan)
+
+
+class Chains:
+    """Running chains: called, they advance by `steps`. One chain, or `chains` of them side by side."""
+
+    def __init__(
+        self, kernel: Kernel, problem: Problem, *, steps: int, chains: int | None = None, seed: int = 1
+    ) -> None:
+        """Start the chains; nothing is compiled for the steps yet."""
+        key = jax.random.key(seed)
+        self.keys = key if chains is None else jax.random.split(key, chains)
+        self.data = kernel.minibatch.arrange(problem.data, key=jax.random.fold_in(key, 1))
+        self.advance = jax.jit(loop(kernel, steps, chains), donate_argnums=0)
+        start = jax.jit(starter(kernel, chains))(problem.start, self.data, self.keys)
+        # A program donates its state; the start is shared with others.
+        self.state = jax.tree.map(jnp.copy, start)
+
+    def __call__(self) -> State:
+        """Advance."""
+        self.state = self.advance(self.state, self.data, self.keys)
+        return self.state
+
+    def finite(self) -> bool:
+        """Whether all chains are still alive."""
+        return all_finite(self.state)
+
+
+def program(
+    name: str,
+    method: Method,
+    problem: Problem,
+    *,
+    steps: int,
+    chains: int | None = None,
+) -> Program:
+    """A method on a problem, to be timed."""
+    running = Chains(kernel_of(method, problem), problem, steps=steps, chains=chains)
+    return Program(name, steps, running, cycle=max(1, method.cycle // steps), finite=running.finite)
+
+
+def starter(kernel: Kernel, chains: int | None) -> Any:
+    """(position, data, keys) -> state."""
+
+    def start(position: PyTree, data: PyTree, keys: Key[Array, "..."]) -> State:
+        one = lambda key: kernel.init(position, data, key=key)
+        return one(keys) if chains is None else jax.vmap(one)(keys)
+
+    return start
+
+
+def loop(kernel: Kernel, steps: int, chains: int | None) -> Any:
+    """(state, data, keys) -> the state after `steps` steps."""
+
+    def advance(state: State, data: PyTree, keys: Key[Array, "..."]) -> State:
+        one = lambda state, key: kernel.step(state, data, key=key)[0]
+        step = one if chains is None else jax.vmap(one)
+        return jax.lax.fori_loop(0, steps, lambda i, state: step(state, keys), state)
+
+    return advance
+
+
+def all_finite(state: PyTree) -> bool:
+    """Whether every floating-point number in it is finite."""
+    leaves = [x for x in jax.tree.leaves(state) if jnp.issubdtype(x.dtype, jnp.floating)]
+    return all(bool(jnp.all(jnp.isfinite(x))) for x in leaves)
+
+
+def num_bytes(state: PyTree) -> int:
+    """Of all arrays in it."""
+    return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(state))

@@ -1,0 +1,146 @@
+"""Figure 3 of the paper, the same panels beyond it, and the spread over friction. Functions of the record alone."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from isotherm import plots
+from isotherm.studies.experiments.drbm.claims import errors
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DASHES = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (1, 1)))  # by friction, from the smallest
+_NAMES = {"mean_error": "posterior mean", "predictive_error": "averaged prediction"}
+
+
+def draw_panels(
+    results: dict[str, Any],
+    methods: Sequence[str],
+    kind: str,
+    frictions: Sequence[float],
+    factors: Sequence[int] | None = None,
+) -> "Figure":
+    """Test error against data passes: a row a data set, a column a step; colours are methods, dashes frictions."""
+    tables = results["table2"]
+    steps = [_steps(results, t, factors) for t in tables]
+    figure = plots.new_figure(11.5, 3.1 * len(tables) + 0.9)
+    axes = figure.subplots(len(tables), len(steps[0]), sharex=True, sharey="row", squeeze=False)
+    for line, table, own in zip(axes, tables, steps, strict=True):
+        for ax, h in zip(line, own, strict=True):
+            for cell in results["cells"]:
+                key = (cell["data"], cell["step_size"], cell["variant"])
+                if (
+                    key == (table["data"], h, "")
+                    and cell["method"] in methods
+                    and cell["friction"] in frictions
+                ):
+                    _draw(ax, cell, kind, list(frictions))
+            dead = [m for m in methods if _died(results["cells"], table["data"], m, h)]
+            text = "\n".join(f"{m}: not finite" for m in dead)
+            ax.text(
+                0.98,
+                0.97,
+                text,
+                transform=ax.transAxes,
+                fontsize=8.5,
+                bbox={"fc": "white", "lw": 0, "pad": 1.5},
+                ha="right",
+                va="top",
+            )
+            ax.axvspan(0, 0.2 * results["settings"]["passes"], color="#f1f2f4", lw=0, zorder=0)
+            ax.set_title(f"{table['data']}, h = {h / 1e-3:g} × 10⁻³", fontsize=11)
+            ax.grid(color="#e3e5e8", lw=0.8)
+            ax.spines[["top", "right"]].set_visible(False)
+        line[0].set_ylabel(f"test error,\n{_NAMES[kind]}")
+        low = min(
+            min(filter(None, c[kind]), default=1.0) for c in results["cells"] if c["data"] == table["data"]
+        )
+        line[0].set_ylim(0.9 * low, min(1.05 * table["majority"], 4 * low))
+    for ax in axes[-1]:
+        ax.set_xlabel("passes over the data (grey: burn-in)")
+    axes[0, 0].set_xlim(0, results["settings"]["passes"])
+    _legend(figure, methods, frictions)
+    return figure
+
+
+def _steps(results: dict[str, Any], table: dict[str, Any], factors: Sequence[int] | None) -> list[float]:
+    if factors is not None:
+        return [round(f * table["steps"][-1], 12) for f in factors]
+    run = {c["step_size"] for c in results["cells"] if c["data"] == table["data"]}
+    return [h for h in table["steps"] if h in run]
+
+
+def _draw(ax: "Axes", cell: dict[str, Any], kind: str, frictions: list[float]) -> None:
+    style = plots.METHODS[cell["method"]]
+    y = np.array([np.nan if v is None else v for v in cell[kind]])
+    dashes = _DASHES[frictions.index(cell["friction"])]
+    ax.plot(_passes(cell), y, color=style.color, ls=dashes, lw=1.6)
+
+
+def _died(cells: list[dict[str, Any]], data: str, method: str, h: float) -> bool:
+    """Whether a chain of this panel did, at any friction."""
+    return any(
+        c["died"]
+        for c in cells
+        if (c["data"], c["method"], c["step_size"], c["variant"]) == (data, method, h, "")
+    )
+
+
+def _passes(cell: dict[str, Any]) -> np.ndarray:
+    return np.asarray(cell["passes"], float)
+
+
+def draw_spread(results: dict[str, Any], methods: Sequence[str], frictions: Sequence[float]) -> "Figure":
+    """Error at the end against friction, at the largest step: flat is robust."""
+    tables = results["table2"]
+    figure = plots.new_figure(11.5, 6.4)
+    axes = figure.subplots(2, len(tables), sharex=True, sharey="col", squeeze=False)
+    for line, kind in zip(axes, _NAMES, strict=True):
+        for ax, table in zip(line, tables, strict=True):
+            for method in methods:
+                style = plots.METHODS[method]
+                y = errors(results["cells"], table, method, kind)
+                ax.plot(
+                    frictions,
+                    y,
+                    color=style.color,
+                    ls=style.dashes,
+                    marker=style.marker,
+                    lw=1.8,
+                    label=method,
+                )
+            ax.axhline(table["majority"], color="#8a8f98", lw=1, label="always the most frequent class")
+            ax.set_xscale("log")
+            ax.set_xticks(list(frictions), [f"{A:g}" for A in frictions])
+            ax.set_xticks([], minor=True)
+            ax.grid(color="#e3e5e8", lw=0.8)
+            ax.spines[["top", "right"]].set_visible(False)
+            if kind == "mean_error":
+                ax.set_title(f"{table['data']}, h = {table['steps'][-1] / 1e-3:g} × 10⁻³", fontsize=11)
+        line[0].set_ylabel(f"test error,\n{_NAMES[kind]}")
+    for ax in axes[-1]:
+        ax.set_xlabel("friction A")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=len(labels) if len(labels) <= 5 else 4,
+        frameon=False,
+        fontsize=10,
+    )
+    return figure
+
+
+def _legend(figure: "Figure", methods: Sequence[str], frictions: Sequence[float]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=plots.METHODS[m].color, lw=3, label=m) for m in methods]
+    handles += [
+        Line2D([], [], color="#444444", ls=dashes, lw=1.6, label=f"A = {A:g}")
+        for A, dashes in zip(frictions, _DASHES, strict=False)
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4), frameon=False)

@@ -1,0 +1,1 @@
+"""Simulation-based calibration: do posterior intervals hold what they promise?"""

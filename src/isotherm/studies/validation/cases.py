@@ -1,0 +1,216 @@
+"""The validation table: which sampler, on which target, with which minibatches. New ones join by one line."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.data.plans import (
+    AllRows,
+    MinibatchPlan,
+    RandomBlocks,
+    Reshuffled,
+    WithoutReplacement,
+    WithReplacement,
+)
+from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
+from isotherm.posterior import Posterior
+from isotherm.samplers import Sampler
+from isotherm.studies.validation.known import TARGETS
+from isotherm.studies.validation.methods import METHODS, VARIANTS, Scales
+from isotherm.studies.validation.targets import Target
+from isotherm.studies.validation.theory import Linear
+
+PLANS: dict[str, MinibatchPlan] = {
+    "with replacement": WithReplacement(),
+    "without replacement": WithoutReplacement(),
+    "random blocks": RandomBlocks(rows_per_run=4, reshuffle_every=64),
+    "reshuffled": Reshuffled(),
+}
+
+GRADIENTS: dict[str, Callable[[Posterior], Gradient]] = {"minibatch": Minibatch, "full data": FullData}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row. `s` is the stability number that sets the step, `friction` is in units of the frequency 1.
+
+    `thermal_mass` is mu, N_d where it is None. With a large one xi hardly moves, and theory is sharp.
+    """
+
+    target: str
+    method: str
+    plan: str = "with replacement"
+    gradient: str = "minibatch"
+    s: float = 0.05
+    friction: float = 0.65
+    thermal_mass: float | None = None
+
+    @property
+    def name(self) -> str:
+        """A line that says all of it."""
+        extras = [self.plan] if self.plan != "with replacement" else []
+        extras += [self.gradient] if self.gradient != "minibatch" else []
+        extras += [f"s = {self.s:g}"] if self.s != _usual_s(self.method) else []
+        extras += [f"A = {self.friction:g}"] if self.friction != Case.friction else []
+        extras += [f"mu = {self.thermal_mass:g}"] if self.thermal_mass is not None else []
+        return ", ".join([self.method, self.target, *extras])
+
+    @property
+    def problem(self) -> Target:
+        """The target, built once."""
+        return _target(self.target)
+
+    @property
+    def minibatch(self) -> MinibatchPlan:
+        """The plan, which full data do not need."""
+        return AllRows() if self.estimator.all_rows else PLANS[self.plan]
+
+    @property
+    def estimator(self) -> Gradient:
+        """The gradient of the target."""
+        return GRADIENTS[self.gradient](self.problem.posterior)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler with its hyper-parameters, at the target's temperature."""
+        target = self.problem
+        root = np.sqrt(target.mass)
+        C = noise(target, WithReplacement())
+        largest = np.linalg.eigvalsh(C / np.outer(root, root))[-1]
+        scales = Scales(
+            step=float(np.sqrt(self.s * target.temperature / largest)),
+            langevin_step=float(self.s * target.temperature / (2 * np.linalg.eigvalsh(C)[-1])),
+            friction=self.friction,
+            mass=1.0 if np.all(target.mass == 1) else target.unravel(target.mass),
+        )
+        sampler = dataclasses.replace(
+            (METHODS | VARIANTS)[self.method](scales), temperature=target.temperature
+        )
+        if self.thermal_mass is None:
+            return sampler
+        mu = jnp.asarray(self.thermal_mass)
+        return eqx.tree_at(lambda s: s.thermal_mass, sampler, mu, is_leaf=lambda x: x is None)
+
+    def linear(self, covariance: np.ndarray | None = None) -> Linear:
+        """The Gaussian with the moments and the mean noise of the target, for which theory has an answer.
+
+        `covariance` is that of the parameters over which the noise is averaged, the posterior's by default.
+        """
+        target, plan = self.problem, self.minibatch
+        N, n = target.num_data, target.batch_size
+        reshuffled = isinstance(plan, Reshuffled)
+        return Linear(
+            P=target.precision,
+            m=target.mass,
+            C=noise(target, plan, covariance),
+            T=target.temperature,
+            carry=n / (N - n) if reshuffled else 0.0,
+            epoch=N // n if reshuffled else 0,
+        )
+
+
+def noise(target: Target, plan: MinibatchPlan, covariance: np.ndarray | None = None) -> np.ndarray:
+    """The exact covariance of the noisy force: (N^2/n) S times the factor of the plan, S with divisor N - 1.
+
+    Written from the definition of each plan, apart from the factors that the plans themselves state.
+    """
+    N, n = target.num_data, target.batch_size
+    match plan:
+        case AllRows():
+            factor = 0.0
+        case WithReplacement():
+            factor = 1 - 1 / N
+        case WithoutReplacement() | Reshuffled():
+            factor = 1 - n / N
+        case RandomBlocks(rows_per_run=r):
+            factor = 1 - ((n // r) * r**2 + (n % r) ** 2) / (n * N)
+        case _:
+            raise TypeError(f"the noise of `{type(plan).__name__}` is not known here: add its factor")
+    S = target.row_covariance if covariance is None else target.row_covariance_for(covariance)
+    return N**2 / n * factor * S
+
+
+@functools.cache
+def _target(name: str) -> Target:
+    return TARGETS[name]()
+
+
+def _usual_s(method: str) -> float:
+    """Dynamics without a momentum are slower for the same s and bear a larger one."""
+    return 0.4 if "SGLD" in method else 0.05
+
+
+def _cases() -> list[Case]:
+    pairs = itertools.product(TARGETS, METHODS)
+    # A dense matrix square root in every step of 400 dimensions buys hours and no evidence.
+    costly = {
+        "ModifiedSGLD dense",
+        "ModifiedSGLD first-order",
+        "SGHMC dense",
+        "CCAdL dense",
+        "CCAdL symmetric",
+    }
+    usual = [Case(t, m, s=_usual_s(m)) for t, m in pairs if not (t == "many" and m in costly)]
+    controlled = ("SGHMC dense", "SGNHT", "CCAdL diagonal", "CCAdL dense")
+    plans = [Case("regression-ill", m, plan=p) for p in PLANS for m in controlled if p != "with replacement"]
+    exact = [
+        Case(t, m, gradient="full data")
+        for t in ("gaussian-cold", "poisson", "heavy-tailed")
+        for m in ("SGHMC", "SGNHT", "CCAdL dense")
+    ]
+    large = [Case("regression-ill", m, s=s) for s in (0.2, 0.5) for m in controlled]
+    weak = [Case("gaussian", m, friction=0.2) for m in ("SGHMC diagonal", "SGHMC dense", "CCAdL dense")]
+    stiff = [Case("gaussian-cold", m, gradient="full data", s=1.0) for m in ("SGHMC", "SGNHT")]
+    still = [
+        Case(t, m, thermal_mass=100.0)
+        for t in ("gaussian", "regression-ill")
+        for m in ("SGNHT", "CCAdL diagonal", "CCAdL dense")
+    ]
+    variants = [
+        Case(t, m, s=_usual_s(m)) for t in ("gaussian", "regression-ill", "poisson") for m in VARIANTS
+    ]
+    # Where Euler has gone. The noise of "gaussian" grows with the parameters, which a moving xi turns into heat.
+    bold = [
+        Case(t, "CCAdL symmetric", s=s, thermal_mass=100.0 if t == "gaussian" else None)
+        for t in ("gaussian", "regression-ill", "poisson")
+        for s in (0.25, 1.0, 4.0)
+    ]
+    bold += [
+        Case("regression-ill", m, s=1.0)
+        for m in ("SGNHT symmetric", "CCAdL diagonal symmetric", "CCAdL low rank symmetric")
+    ]
+    bold += [Case("regression-ill", m, s=0.25) for m in ("CCAdL midpoint", "CCAdL matrix-free symmetric")]
+    clean = [Case(t, "CCAdL symmetric", gradient="full data", s=1.0) for t in ("gaussian-cold", "poisson")]
+    other = [
+        Case("regression-ill", "CCAdL symmetric", plan=p) for p in ("without replacement", "random blocks")
+    ]
+    wide = [Case("many", m) for m in ("CCAdL low rank", "CCAdL matrix-free", "CCAdL diagonal symmetric")]
+    new = [*variants, *bold, *clean, *other, *wide]
+    return [*usual, *plans, *exact, *large, *weak, *stiff, *still, *new]
+
+
+CASES = _cases()
+
+QUICK_SET = {
+    *(Case(t, "CCAdL dense") for t in TARGETS if t != "many"),
+    *(Case("gaussian", m) for m in METHODS if "SGLD" not in m),
+    *(Case("regression", m, s=_usual_s(m)) for m in ("SGLD", "ModifiedSGLD dense")),
+    *(Case("regression-ill", "CCAdL dense", plan=p) for p in PLANS),
+    *(Case("many", m) for m in ("SGNHT", "CCAdL diagonal")),
+    Case("regression", "SGNHT"),
+    Case("poisson", "CCAdL dense", gradient="full data"),
+    Case("regression-ill", "CCAdL dense", s=0.2),
+    Case("gaussian-cold", "SGHMC", gradient="full data", s=1.0),
+    Case("gaussian", "SGNHT", thermal_mass=100.0),
+    *(Case("regression-ill", "CCAdL symmetric", s=s) for s in (1.0, 4.0)),
+    *(
+        Case("gaussian", m)
+        for m in ("CCAdL low rank", "CCAdL matrix-free symmetric", "SGHMC dense symmetric")
+    ),
+}
+QUICK = [case for case in CASES if case in QUICK_SET]

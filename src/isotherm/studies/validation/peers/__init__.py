@@ -1,0 +1,1 @@
+"""SGHMC and SGNHT of other libraries beside isotherm's."""

@@ -1,0 +1,111 @@
+"""`isotherm validate --peers`: the comparison from the run to the report."""
+
+import importlib.metadata
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from isotherm import plots
+from isotherm.chains.finish import versions
+from isotherm.plots import METHODS
+from isotherm.reporting import page as report
+from isotherm.studies.progress import Progress
+from isotherm.studies.validation import figure
+from isotherm.studies.validation.peers.table import (
+    CHAINS,
+    FRICTION,
+    RELAXATIONS,
+    PeerRow,
+    names,
+    run_peers,
+    to_json,
+)
+from isotherm.studies.validation.show import HEADER, cells, print_table
+from isotherm.studies.validation.verdict import TOLERANCE
+
+_STYLES = {"right": "green", "off": "red", "not finite": "red", "not resolved": "yellow", "absent": "dim"}
+_KINDS = {"right": "good", "off": "bad", "not finite": "bad", "not resolved": "fair", "absent": "fair"}
+_LIBRARIES = ("blackjax", "posteriors", "torch")
+
+
+def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = "") -> list[PeerRow]:
+    """Run the comparison, print it, and write `peers.json`, `figures/peers.png` and `peers.html` under `out`."""
+    plots.require_matplotlib()
+    chosen = names(only)
+    with Progress("peers", len(chosen), console) as bar:
+
+        def done(row: PeerRow) -> None:
+            bar.advance()
+            bar.start(f"{row.method}, {row.setting}: {row.verdict}")
+            bar.milestone(f"{row.method}, {row.setting}: {row.verdict}")
+
+        rows = run_peers(chosen, quick=quick, seed=seed, done=done)
+    show(rows, console)
+    found = versions() | {name: _version(name) for name in _LIBRARIES}
+    results = {
+        "settings": {
+            "chains": CHAINS,
+            "friction": FRICTION,
+            "relaxation times": RELAXATIONS[quick],
+            "seed": seed,
+        },
+        "rows": [to_json(row) for row in rows],
+        "versions": found,
+    }
+    (out / "peers.json").write_text(json.dumps(results, indent=1) + "\n")
+    lines = [_line(row) for row in rows if row.quantities]
+    pictures = []
+    if lines:
+        path = plots.save(figure.draw(lines), out / "figures" / "peers.png")
+        pictures.append(report.figure(path, alt=_ALT, caption=_CAPTION))
+    sections = [
+        report.Section("The picture", pictures),
+        *(_section(setting, rows) for setting in dict.fromkeys(r.setting for r in rows)),
+        report.Section("Settings", [report.definitions(results["settings"])]),
+        report.Section("Versions", [report.definitions(found)]),
+    ]
+    page = report.page("isotherm and its peers, through the same instrument", _LEAD, sections)
+    (out / "peers.html").write_text(page, encoding="utf-8")
+    return rows
+
+
+def show(rows: Sequence[PeerRow], console: Console) -> None:
+    """Print the comparison, a block a setting."""
+    print_table([(r.setting, r.method, r.quantities, r.verdict, _STYLES[r.verdict]) for r in rows], console)
+    for absent in dict.fromkeys(row.absent for row in rows if row.absent):
+        console.print(absent, highlight=False)
+
+
+def _line(row: PeerRow) -> figure.Line:
+    name = row.method.split()[1].rstrip(",")
+    corrected = name == "SGHMC" and row.method.endswith(("beta", "dense"))
+    style = METHODS["SGHMC, corrected" if corrected else name]
+    return figure.Line(row.setting, row.method, row.quantities, style, theory=False)
+
+
+def _section(setting: str, rows: Sequence[PeerRow]) -> report.Section:
+    own = [r for r in rows if r.setting == setting]
+    body = [[r.method, *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in own]
+    return report.Section(setting, [report.table(HEADER, body)])
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+_LEAD = (
+    "SGHMC and SGNHT of BlackJAX and of posteriors, each called as its own documentation calls it, beside "
+    "isotherm's, on posteriors that are known exactly. All discretise the same SDE with the same step and friction "
+    f"from exact draws of the posterior. Right: every mean, variance and temperature within {TOLERANCE:.0%}. A "
+    "temperature along the noise that is not 1 under SGNHT is a limit of the method, whoever implements it."
+)
+_ALT = "Ratios of measured to right variances and temperatures for every library, sampler and setting."
+_CAPTION = (
+    "Dots with bars of two standard errors, one a direction. The grey band is right within "
+    f"{TOLERANCE:.0%}. Samplers that do not return a momentum have no kinetic temperature."
+)

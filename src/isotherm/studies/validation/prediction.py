@@ -1,0 +1,108 @@
+"""What theory expects of a case, and why where that is not right."""
+
+import dataclasses
+
+import numpy as np
+
+from isotherm.covariance import Dense, DiagonalLowRank
+from isotherm.gradients.minibatch import FullData, Minibatch
+from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
+from isotherm.samplers.adaptive import AdaptiveLangevin
+from isotherm.studies.validation import theory
+from isotherm.studies.validation.cases import Case
+from isotherm.studies.validation.theory import Linear, Stationary, number
+
+_NOT_WHITE = "reshuffled epochs: noise is not white"
+
+
+def predicted(case: Case) -> tuple[Stationary | None, Linear]:
+    """Theory's answer for a case and the linear model it is for.
+
+    Where the noise depends on the parameters its mean is over what the sampler itself makes of them: a fixed
+    point, found by iteration. On targets that are not Gaussian the noise is that of the right posterior.
+    """
+    target, covariance = case.problem, case.problem.covariance
+    state, model = None, case.linear()
+    if not isinstance(case.estimator, Minibatch | FullData):
+        return None, model  # another gradient has another noise
+    for _ in range(60):
+        state = theory.predict(case.sampler, model)
+        if state is None or not state.finite or not target.gaussian or target.noise_draws == 1:
+            break
+        change = np.max(np.abs(state.covariance - covariance)) / np.max(np.abs(covariance))
+        if change < 1e-4:
+            break
+        covariance = state.covariance
+        model = case.linear(covariance)
+    return state, model
+
+
+def xi_theory(sampler: Sampler, model: Linear) -> float | None:
+    """The mean of xi by the paper's propositions: A for CCAdL, A + beta h tr(C M^-1) / (2 N_d) for SGNHT."""
+    if not isinstance(sampler, AdaptiveLangevin):
+        return None
+    h, A = number(sampler.step_size), number(sampler.friction)
+    shift = h * float(np.sum(np.diag(model.C) / model.m)) / (2 * len(model.m) * model.T)
+    return A + shift if isinstance(sampler, SGNHT) else A
+
+
+def thermal_mass(sampler: Sampler, dimension: int) -> float:
+    """mu; infinite for dynamics without a thermostat."""
+    if not isinstance(sampler, AdaptiveLangevin):
+        return np.inf
+    return number(dimension if sampler.thermal_mass is None else sampler.thermal_mass)
+
+
+def why(case: Case, model: Linear, state: Stationary) -> str:
+    """The cause, among those that theory knows, without which the predicted error would be smallest."""
+    if state.clipped:
+        return f"friction too weak for the noise: {state.clipped} direction(s) clipped, which stay hot"
+    sampler, white = case.sampler, dataclasses.replace(model, epoch=0, carry=0.0)
+    before, left = _worst(sampler, state, model), {}
+    if model.epoch:
+        left[_NOT_WHITE] = _worst(sampler, theory.predict(sampler, white), white)
+    full = _controlled(sampler)
+    if full is not None:
+        left[_uncontrolled(sampler)] = _worst(full, theory.predict(full, model), model)
+    cause = min(left, key=left.__getitem__, default="")
+    if cause and left[cause] < 0.75 * before:
+        return cause
+    if model.epoch:  # what the noise does there is not what any control assumes
+        return _NOT_WHITE
+    scheme = getattr(sampler, "scheme", "euler")
+    order = "second" if scheme == "symmetric" else "first"
+    return f"{scheme} scheme at s = {case.s:g}: error of {order} order in the step"
+
+
+def _uncontrolled(sampler: Sampler) -> str:
+    if isinstance(sampler.covariance, DiagonalLowRank):
+        return "noise beyond the leading directions, of which the diagonal alone is controlled"
+    if sampler.covariance is not None:
+        return "diagonal control under correlated noise"
+    if isinstance(sampler, SGNHT):
+        return "noise not proportional to the mass (Proposition 1 does not apply)"
+    return "gradient noise left uncontrolled"
+
+
+def _controlled(sampler: Sampler) -> Sampler | None:
+    """The same dynamics with the whole covariance, where it has not got it."""
+    match sampler:
+        case SGNHT():
+            settings = {"scheme": sampler.scheme, "mass": sampler.mass}
+            return CCAdL(sampler.step_size, sampler.friction, covariance=Dense(), **settings)
+        case SGLD():
+            return ModifiedSGLD(sampler.step_size, covariance=Dense())
+        case ModifiedSGLD() | SGHMC() | CCAdL() if not isinstance(sampler.covariance, Dense):
+            return dataclasses.replace(sampler, covariance=Dense())
+    return None
+
+
+def _worst(sampler: Sampler, state: Stationary | None, model: Linear) -> float:
+    """The largest relative error of a variance in any direction, or of xi."""
+    if state is None or not state.finite:
+        return np.inf
+    errors = np.abs(np.linalg.eigvals(state.covariance @ model.P / model.T).real - 1)
+    right_xi = xi_theory(sampler, model)
+    if right_xi is not None and state.xi is not None:
+        errors = np.append(errors, abs(state.xi / right_xi - 1))
+    return float(np.max(errors))

@@ -1,0 +1,78 @@
+"""Run the validation table: rows side by side, results as plain JSON."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from isotherm.studies.validation.cases import CASES, QUICK, Case
+from isotherm.studies.validation.measure import Quantity
+from isotherm.studies.validation.verdict import TOLERANCE, Row, evaluate
+from isotherm.studies.workers import LostWorkerError, side_by_side
+
+CHAINS = 128
+RELAXATIONS = {True: 6_500.0, False: 12_000.0}  # of the slowest direction, over all chains; quick or full
+
+
+def cases(*, quick: bool) -> list[Case]:
+    """The rows of the quick or of the full table."""
+    return QUICK if quick else CASES
+
+
+def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[[Row], None]) -> list[Row]:
+    """Run rows, as many at a time as there are cores; `done` hears of each as it ends, the list is in order.
+
+    A row that raises is a row that fails. Ctrl-C ends the others. On a CPU rows run in processes of their own, so a
+    script calls it under `if __name__ == "__main__":`.
+    """
+    rows: dict[int, Row] = {}
+    for i, row in side_by_side(run_row, [(case, quick, seed) for case in chosen]):
+        rows[i] = _failed(chosen[i], str(row)) if isinstance(row, LostWorkerError) else row
+        done(rows[i])
+    return [rows[i] for i in range(len(chosen))]
+
+
+def run_row(case: Case, quick: bool, seed: int) -> Row:
+    """One row, whatever happens. The seed is its own: it gives the same figures alone and in any company."""
+    own = zlib.crc32(f"{seed} {case.name}".encode())
+    try:
+        return evaluate(case, relaxations=RELAXATIONS[quick], chains=CHAINS, seed=own)
+    except Exception as error:
+        return _failed(case, f"{type(error).__name__}: {error}")
+
+
+def _failed(case: Case, reason: str) -> Row:
+    return Row(case.name, case.target, case.method, {}, reason=reason)
+
+
+def to_json(row: Row) -> dict[str, Any]:
+    """A row as plain numbers and text."""
+    return {
+        "name": row.name,
+        "target": row.target,
+        "method": row.method,
+        **row.settings,
+        "verdict": row.verdict,
+        "reason": row.reason,
+        "quantities": {q.name: _quantity(q, row.allowed[q.name]) for q in row.quantities},
+        "seconds": round(row.seconds, 1),
+    }
+
+
+def _quantity(q: Quantity, allowed: np.ndarray) -> dict[str, Any]:
+    columns = {"value": q.value, "error": q.error, "predicted": q.predicted, "allowed": allowed}
+    return {"right": float(q.right[0])} | {k: np.round(v, 5).tolist() for k, v in columns.items()}
+
+
+def summarise(rows: Sequence[Row]) -> str:
+    """The table in a sentence or two."""
+    count = {v: sum(r.verdict == v for r in rows) for v in ("holds", "known limit", "unresolved", "fails")}
+    text = (
+        f"Of {len(rows)} rows {count['holds']} hold: they agree with a prediction within {TOLERANCE:.0%} of right; "
+        f"{count['known limit']} show a known limit of the predicted size"
+    )
+    bad = [r.name for r in rows if not r.passes]
+    if not bad:
+        return text + "; none fails."
+    return f"{text}; {count['fails']} fail, {count['unresolved']} are not resolved: {'; '.join(bad)}."

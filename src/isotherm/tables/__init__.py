@@ -1,0 +1,1 @@
+"""Regression from tables: reading, design matrices, families and forecasts."""

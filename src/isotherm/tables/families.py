@@ -1,0 +1,152 @@
+"""The densities of regressions, and their priors.
+
+Priors are on coefficients of standardised columns: weak, and the same whatever the units.
+"""
+
+import dataclasses
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Float
+
+from isotherm.errors import must
+from isotherm.tables.design import Standardized
+
+MODELS = ("linear", "student-t", "logistic", "softmax", "poisson", "negative-binomial")
+COUNTS, CLASSES = ("poisson", "negative-binomial"), ("logistic", "softmax")
+SCALES = {"linear": "sigma", "student-t": "sigma", "negative-binomial": "dispersion"}
+_LARGE = 20.0  # 1/dispersion from which Stirling's series is exact in 32 bits
+
+Params = dict[str, Array]
+Rows = dict[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prior:
+    """Scales of the priors, on standardised columns and, where it is continuous, a standardised target.
+
+    - `coefficients`, `intercept`: N(0, scale^2). Of counts, the intercept is around the log of the mean rate.
+    - `sigma`: exponential with this mean (`linear`, `student-t`).
+    - `dispersion`: its root is half-normal with this scale (`negative-binomial`).
+    - `degrees_of_freedom`: of `student-t`, fixed.
+    """
+
+    coefficients: int | float = 2.5
+    intercept: int | float = 5.0
+    sigma: int | float = 1.0
+    dispersion: int | float = 1.0
+    degrees_of_freedom: int | float = 4.0
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise must(field.name, "a positive number", value)
+
+    def describe(self, model: str, *, standardize: bool) -> dict[str, str]:
+        """What it says of the parameters of a model, in words."""
+        per, of = (
+            ("sd of the column, or between its two values", "sd of the target")
+            if standardize
+            else ("unit of the column", "units")
+        )
+        where = "columns are at their means" if standardize else "columns are zero"
+        around = "around the log of the mean rate" if model in COUNTS else "around zero"
+        if model in SCALES and SCALES[model] == "sigma" and standardize:
+            around = "around the mean of the target"
+        told = {
+            "coefficients": f"normal, sd {self.coefficients:g} per {per}",
+            "intercept": f"normal, sd {self.intercept:g}, {around}, where {where}",
+        }
+        if SCALES.get(model) == "sigma":
+            told["sigma"] = f"exponential, mean {self.sigma:g} {of}"
+        if SCALES.get(model) == "dispersion":
+            told["dispersion"] = f"its root is half-normal, sd {self.dispersion:g}"
+        return told
+
+
+class Likelihood(eqx.Module):
+    """log p(y|x) of each row, in the units of the target."""
+
+    standard: Standardized
+    model: str = eqx.field(static=True)
+    freedom: int | float = eqx.field(static=True)
+
+    def __call__(self, params: Params, rows: Rows) -> Float[Array, " n"]:
+        """Of a batch."""
+        eta = self._predictor(params, rows)
+        if self.model == "softmax":
+            value = jnp.take_along_axis(jax.nn.log_softmax(eta), rows["y"][:, None], axis=1)[:, 0]
+        else:
+            value = self._of(eta, rows["y"], params)
+        return value * rows["weight"] if "weight" in rows else value
+
+    def expected(self, params: Params, rows: Rows) -> Float[Array, "n ..."]:
+        """The expected response of each row, or the location of a Student t; of classes, their probabilities.
+
+        Of two classes that of the second, of more all of them, (n, C). Targets are as they are: with unit 1.
+        """
+        eta = self._predictor(params, rows)
+        if self.model == "softmax":
+            return jax.nn.softmax(eta)
+        if self.model == "logistic":
+            return jax.nn.sigmoid(eta)
+        return jnp.exp(eta) if self.model in COUNTS else eta
+
+    def _predictor(self, params: Params, rows: Rows) -> Float[Array, "n ..."]:
+        """The linear predictor of each row, (n,); of a softmax the scores of all classes, (n, C)."""
+        b = self.standard.inv(params["coefficients"])
+        eta = rows["x"] @ b[..., 1:].T
+        if self.model == "softmax":
+            scores = eta + b[None, :, 0]
+            return jnp.concatenate([jnp.zeros_like(scores[:, :1]), scores], axis=1)
+        eta = eta + b[0]
+        if self.model in COUNTS:
+            eta = eta + self.standard.origin
+        return eta + rows["offset"] if "offset" in rows else eta
+
+    def _of(self, eta: Float[Array, " n"], y: Float[Array, " n"], params: Params) -> Float[Array, " n"]:
+        if self.model == "logistic":
+            return jax.nn.log_sigmoid((2 * y - 1) * eta)
+        if self.model == "poisson":
+            return y * eta - jnp.exp(eta) - gammaln(y + 1)
+        if self.model == "negative-binomial":
+            return _negative_binomial(eta, y, 1 / params["dispersion"])
+        z, log_sigma = (y - eta) * self.standard.unit / params["sigma"], jnp.log(params["sigma"])
+        if self.model == "linear":
+            return -0.5 * z**2 - log_sigma - 0.5 * math.log(2 * math.pi)
+        k = self.freedom
+        constant = math.lgamma((k + 1) / 2) - math.lgamma(k / 2) - 0.5 * math.log(k * math.pi)
+        return constant - log_sigma - (k + 1) / 2 * jnp.log1p(z**2 / k)
+
+
+class LogPrior(eqx.Module):
+    """log pi(theta), up to a constant."""
+
+    standard: Standardized
+    prior: Prior = eqx.field(static=True)
+
+    def __call__(self, params: Params) -> Float[Array, ""]:
+        """At one place."""
+        b = self.standard.inv(params["coefficients"])
+        value = -0.5 * jnp.sum((b[..., 1:] / self.prior.coefficients) ** 2)
+        value -= 0.5 * jnp.sum((b[..., 0] / self.prior.intercept) ** 2)
+        if "sigma" in params:
+            value -= params["sigma"] / (self.standard.unit * self.prior.sigma)
+        if "dispersion" in params:
+            alpha = params["dispersion"]
+            value -= 0.5 * alpha / self.prior.dispersion**2 + 0.5 * jnp.log(alpha)
+        return value
+
+
+def _negative_binomial(eta: Array, y: Array, r: Array) -> Float[Array, " n"]:
+    """With mean exp(eta) and variance mean + mean^2 / r; without the cancellation of log-gammas at a large r."""
+    small, large = jnp.minimum(r, _LARGE), jnp.maximum(r, _LARGE)
+    by_gamma = gammaln(y + small) - gammaln(small) - y * jnp.log(small)
+    series = lambda z: 1 / (12 * z) - 1 / (360 * z**3)
+    by_series = (y + large - 0.5) * jnp.log1p(y / large) - y + series(y + large) - series(large)
+    ratio = jnp.where(r < _LARGE, by_gamma, by_series)  # log Gamma(y + r) / (Gamma(r) r^y)
+    return ratio - gammaln(y + 1) + y * eta - (y + r) * jnp.log1p(jnp.exp(eta) / r)

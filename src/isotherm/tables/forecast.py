@@ -1,0 +1,179 @@
+"""What a regression says of new rows: the expected response, new observations, and how well it says so."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Shaped
+
+from isotherm.draws import Draws
+from isotherm.errors import check_count, must
+from isotherm.posterior import Posterior
+from isotherm.prediction.blocks import blocks, chosen, in_a_row
+from isotherm.prediction.likelihood import LogLikelihood, log_likelihood
+from isotherm.prediction.record import Prediction, joined, over_draws
+from isotherm.scores.classification import ClassificationScores, classification
+from isotherm.scores.regression import RegressionScores, regression
+from isotherm.tables.design import Standardized
+from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
+from isotherm.tables.fitted import Fitted, NewRows, fitted, new_rows
+
+_LARGE = 1e15  # an expected count that a Poisson variable equals to 7 digits
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predictions of the rows of a table.
+
+    - `model`: the regression.
+    - `columns`: an entry for each row of the table, NaN or `None` where it lacks a value. Of a number or a count
+      `mean`, `mean_low` and `mean_high` are posterior mean and interval of the expected response; `low` and `high`
+      are the interval of a new observation, noise included, whose ends are counts where observations are. Of two
+      classes `probability`, `low` and `high` are posterior mean and interval of the chance of the second; of more
+      there is `probability_CLASS` for each. `predicted` is the most probable class.
+    - `complete`: which rows lack nothing; what follows is of these.
+    - `expected`: expected responses or probabilities, as `iso.predict` gives them.
+    - `outcome`: new observations; `None` for classes.
+    - `log_likelihood`, `scores`: of the rows whose target the table has; `None` where it has none.
+    """
+
+    model: Fitted
+    columns: dict[str, Shaped[np.ndarray, " N"]]
+    complete: Bool[np.ndarray, " N"]
+    expected: Prediction
+    outcome: Prediction | None
+    log_likelihood: LogLikelihood | None
+    scores: RegressionScores | ClassificationScores | None
+
+
+def forecast(
+    draws: Draws,
+    columns: Mapping[str, np.ndarray],
+    *,
+    interval: float = 0.9,
+    seed: int = 0,
+    missing: str = "refuse",
+    rows_at_once: int | None = None,
+) -> Forecast:
+    """What the regression that `draws` are from says of the rows of a new table.
+
+    Memory is bounded as in `iso.predict`. The noise of a row is from a stream of its own, so that a row is told the
+    same, up to rounding, whatever rows come after it.
+
+    **Arguments:**
+
+    - `draws`: of `isotherm sample` or of `isotherm.tables.regression`, with its `description` and `labels` in
+      `draws.settings["model"]` and `draws.settings["labels"]`.
+    - `columns`: arrays of one length by name, as `isotherm.tables.reader.read_table(path).columns`: the features, and
+      exposure and offset where the model has them. Where the target is there as well, predictions are scored.
+    - `interval`: probability of the central intervals.
+    - `missing`: `"empty"` makes no prediction for rows that lack a value, which are refused else.
+    """
+    model = fitted(draws)
+    if not 0 < interval < 1:
+        raise must("interval", "a probability between 0 and 1", interval)
+    check_count("seed", seed, minimum=0)
+    rows = new_rows(model, columns, missing=missing)
+    standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
+    likelihood = Likelihood(standard, model.model, model.degrees_of_freedom)
+    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
+    params, levels = in_a_row(chosen(draws)), ((1 - interval) / 2, (1 + interval) / 2)
+    places, expected, outcome = np.flatnonzero(rows.complete), [], []
+    for which, values in blocks(likelihood.expected, params, data, rows_at_once=rows_at_once):
+        expected.append(over_draws(values, levels))
+        if model.model not in CLASSES:
+            new = outcomes(model, values, params, [(seed, int(row)) for row in places[which]])
+            outcome.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
+    told = joined(expected)
+    seen = _seen(model, joined(outcome), told) if outcome else None
+    judged = _judged(model, rows, told, seen) if rows.y is not None else None
+    return Forecast(
+        model,
+        {name: _in_place(x, rows.complete) for name, x in _columns(model, told, seen).items()},
+        rows.complete,
+        told,
+        seen,
+        None if judged is None else _log_likelihood(draws, likelihood, data, rows, rows_at_once),
+        judged,
+    )
+
+
+def outcomes(
+    model: Fitted,
+    expected: Float[np.ndarray, "draw row"],
+    params: Mapping[str, np.ndarray],
+    seeds: list[tuple[int, int]],
+) -> Float[np.ndarray, "draw row"]:
+    """A new observation for each draw and row, where `expected` is the response expected; a seed for each row."""
+    scale = np.asarray(params[SCALES[model.model]] if model.model in SCALES else 0.0, np.float64)
+    out = np.empty(expected.shape[::-1], np.float32)
+    for i, center in enumerate(np.ascontiguousarray(expected.T, np.float64)):
+        rng = np.random.default_rng(seeds[i])
+        if model.model == "linear":
+            out[i] = center + scale * rng.standard_normal(len(center))
+        elif model.model == "student-t":
+            out[i] = center + scale * rng.standard_t(model.degrees_of_freedom, len(center))
+        else:
+            # A negative binomial variable is a Poisson one whose rate is a gamma variable of variance dispersion.
+            rate = center if model.model == "poisson" else center * scale * rng.gamma(1 / scale)
+            out[i] = np.where(rate < _LARGE, rng.poisson(np.minimum(rate, _LARGE)), rate)
+    return out.T
+
+
+def _seen(model: Fitted, outcome: Prediction, expected: Prediction) -> Prediction:
+    """With the mean that is free of the noise; of counts, with ends of intervals that are counts."""
+    outcome = dataclasses.replace(outcome, mean=expected.mean)
+    if model.model not in COUNTS:
+        return outcome
+    low, high = outcome.quantiles
+    # Many counts are equal: a share of outcomes below a quantile says nothing of calibration.
+    return dataclasses.replace(outcome, quantiles=np.stack([np.floor(low), np.ceil(high)]), pit=None)
+
+
+def _columns(model: Fitted, expected: Prediction, outcome: Prediction | None) -> dict[str, np.ndarray]:
+    if model.model == "softmax":
+        columns = {f"probability_{name}": expected.mean[:, i] for i, name in enumerate(model.classes)}
+        return columns | {"predicted": np.array(model.classes, object)[expected.mean.argmax(axis=1)]}
+    low, high = expected.quantiles
+    if outcome is None:
+        predicted = np.array(model.classes, object)[(expected.mean > 0.5).astype(int)]
+        return {"probability": expected.mean, "low": low, "high": high, "predicted": predicted}
+    of_mean = {"mean": expected.mean, "mean_low": low, "mean_high": high}
+    return of_mean | dict(zip(("low", "high"), outcome.quantiles, strict=True))
+
+
+def _in_place(values: np.ndarray, complete: Bool[np.ndarray, " N"]) -> np.ndarray:
+    """In the rows where they belong."""
+    placed = np.full(len(complete), None if values.dtype == object else np.nan, values.dtype)
+    placed[complete] = values
+    return placed
+
+
+def _judged(
+    model: Fitted, rows: NewRows, expected: Prediction, outcome: Prediction | None
+) -> RegressionScores | ClassificationScores:
+    assert rows.y is not None
+    known = ~np.isnan(rows.y)
+    if outcome is None:
+        return classification(expected.mean[known], rows.y[known].astype(int))
+    own = dataclasses.replace(
+        outcome,
+        mean=outcome.mean[known],
+        sd=outcome.sd[known],
+        quantiles=outcome.quantiles[:, known],
+        pit=None if outcome.pit is None else outcome.pit[known],
+        crps=None if outcome.crps is None else outcome.crps[known],
+    )
+    return regression(own, rows.y[known])
+
+
+def _log_likelihood(
+    draws: Draws, likelihood: Likelihood, data: dict[str, np.ndarray], rows: NewRows, rows_at_once: int | None
+) -> LogLikelihood:
+    assert rows.y is not None
+    known = ~np.isnan(rows.y)
+    kind = np.int32 if likelihood.model == "softmax" else np.float32
+    own = {name: x[known] for name, x in (data | {"y": rows.y}).items()}
+    own["y"] = own["y"].astype(kind)
+    return log_likelihood(draws, Posterior(likelihood, batched=True), own, rows_at_once=rows_at_once)

@@ -1,0 +1,91 @@
+"""Streaming moments: exact sums, about the mean, of the steps that count."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import isotherm as iso
+from isotherm.chains.moments import Accumulator, Sum, finish
+
+CHAINS, STEPS = 3, 500
+FAR = 30.0  # where sampling starts, in units of the chain's spread
+
+
+def test_a_million_terms_are_added_without_loss():
+    """Terms of one sign, where a plain float32 sum is off by 10^-5 and more. The compensated one, with what it
+    still carries, errs by n eps^2, which is below the rounding of a single float32 number."""
+    x = np.random.default_rng(0).random(1_000_000, np.float32)
+    add = lambda total, x: (total.add({"x": x}), None)
+    total, _ = jax.jit(lambda x: jax.lax.scan(add, Sum.zero({"x": jnp.zeros(())}), x))(x)
+    got = np.float64(total.total["x"]) - np.float64(total.lost["x"])
+    exact = x.sum(dtype=np.float64)
+    plain, _ = jax.jit(lambda x: jax.lax.scan(lambda a, b: (a + b, None), jnp.zeros(()), x))(x)
+    assert abs(float(plain) / exact - 1) > 1e-6, "terms too easy to tell"
+    assert abs(got / exact - 1) < 2**-24
+
+
+def test_moments_against_numpy():
+    """Mean, variance and temperature of two leaves and three chains, far from the reference, with steps left out.
+
+    The temperature pairs the gradient with the position where it was taken, which is not the new one."""
+    rng = np.random.default_rng(1)
+    shapes = {"a": (), "b": (2, 2)}
+    position, visited, force = (
+        {k: rng.normal(size=(CHAINS, STEPS, *shape)).astype(np.float32) for k, shape in shapes.items()}
+        for _ in range(3)
+    )
+    use = rng.random((CHAINS, STEPS)) < 0.7
+    reference = {k: jnp.full((CHAINS, *shape), FAR) for k, shape in shapes.items()}
+
+    @jax.jit
+    @jax.vmap
+    def run(reference, use, *steps):
+        body = lambda sums, x: (sums.add(*x[1:], None, x[0]), None)
+        return jax.lax.scan(body, Accumulator.start(reference, None, momentum=False), (use, *steps))[0]
+
+    moments = finish(run(reference, use, position, visited, force))
+    np.testing.assert_array_equal(moments.count, use.sum(axis=1))
+    for c in range(CHAINS):
+        for k in shapes:
+            x, v, g = (np.float64(y[k][c][use[c]]) for y in (position, visited, force))
+            heat = (v * -g).mean(axis=0) - x.mean(axis=0) * -g.mean(axis=0)
+            # Squares of deviations near FAR are rounded to float32 before they are added up.
+            rounding = FAR**2 * 2**-23
+            np.testing.assert_allclose(moments.mean[k][c], x.mean(axis=0), atol=FAR * 2**-23)
+            np.testing.assert_allclose(moments.variance[k][c], x.var(axis=0, ddof=1), atol=2 * rounding)
+            np.testing.assert_allclose(moments.temperature[k][c], heat, atol=2 * rounding)
+
+
+def test_refined_means_of_a_normal_posterior():
+    """A chain of 200 draws knows its mean to a tenth of a standard deviation, and with the gradient to rounding.
+
+    Coordinates stretch by 2 and 1/2 what is not stretched, so that a slope is not its own inverse.
+    """
+    covariance = np.array([[1.0, 0.6], [0.6, 2.0]])
+    rows = np.random.default_rng(0).multivariate_normal([3.0, -1.0], 100 * covariance, 100).astype(np.float32)
+    inverse = jnp.asarray(np.linalg.inv(100 * covariance), jnp.float32)
+    posterior = iso.Posterior(lambda m, row: -0.5 * (row - m) @ inverse @ (row - m))
+    root = np.linalg.cholesky(covariance) @ np.diag([2.0, 0.5])
+    chart = iso.DensePreconditioner(
+        jnp.zeros(2), jnp.asarray(root, jnp.float32), jnp.asarray(np.linalg.inv(root), jnp.float32)
+    )
+    draws = iso.sample(
+        posterior,
+        rows,
+        jnp.zeros(2),
+        sampler=iso.CCAdL(0.5, 1.0, scheme="symmetric", thermal_mass=100.0),
+        gradient=iso.FullData(),
+        batch_size=100,
+        preconditioner=chart,
+        num_draws=200,
+        burn_in=50,
+        progress=False,
+    )
+    exact, (mean, error) = rows.astype(np.float64).mean(axis=0), draws.mean()
+    assert np.abs(draws.moments.mean.mean(axis=0) - exact).max() > 0.01
+    np.testing.assert_allclose(mean, exact, atol=1e-4)
+    assert (error < 1e-4).all()
+    plain = dataclasses.replace(draws, moments=dataclasses.replace(draws.moments, refined=None))
+    np.testing.assert_allclose(plain.mean()[0], draws.moments.mean.mean(axis=0))

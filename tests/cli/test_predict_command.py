@@ -1,0 +1,214 @@
+"""`isotherm predict`: files, exit codes, what is printed, and what is refused."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import isotherm as iso
+from isotherm.cli import main
+from isotherm.cli.folder import write_run
+from isotherm.tables import forecast as module
+from isotherm.tables.forecast import forecast
+from support.made_forecast import made_forecast, table, target
+from support.made_run import made_diagnosis, made_draws
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+ROWS = 20
+NEW = table(ROWS, seed=1)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a run and a table, where the command runs."""
+    monkeypatch.chdir(tmp_path)
+    save(made_forecast("linear"))
+    pd.DataFrame(NEW).to_csv("new.csv", index=False)
+    return tmp_path
+
+
+def save(draws, name="run"):
+    draws.save(f"{name}/draws.iso")
+    return draws
+
+
+def read(name="predictions.csv"):
+    return pd.read_csv(name) if name.endswith("csv") else pd.read_parquet(name)
+
+
+@pytest.mark.parametrize("name", ["predictions.csv", "deep/p.parquet"])
+@pytest.mark.parametrize("model", ["linear", "negative-binomial", "logistic", "softmax"])
+def test_a_line_for_each_row_in_order(model, name, folder, capsys):
+    draws = save(made_forecast(model))
+    assert main(["predict", "run", "new.csv", "--out", name, "--interval", "0.5", "--seed", "3"]) == 0
+    found, exact = read(name), forecast(iso.load("run/draws.iso"), NEW, interval=0.5, seed=3).columns
+    assert list(found.columns) == list(exact)
+    for column, values in exact.items():
+        if column == "predicted":
+            assert found[column].tolist() == values.tolist()
+        else:
+            np.testing.assert_allclose(found[column], values, rtol=1e-6)
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"{draws.settings['title']}: 20 rows, 800 draws"
+    assert out[-1] == f"predictions {name}: {', '.join(exact)}"
+    assert ("probability is that of y = b" in out) is (model == "logistic")
+    assert len(out) == 2 + (model == "logistic")
+
+
+def test_counts_are_written_as_such(folder):
+    save(made_forecast("poisson"))
+    assert main(["predict", "run", "new.csv"]) == 0
+    cells = [line.split(",")[-2:] for line in (folder / "predictions.csv").read_text().splitlines()[1:]]
+    assert all(cell.isdigit() for row in cells for cell in row)
+
+
+@pytest.mark.parametrize("model", ["linear", "softmax"])
+def test_scores_are_printed_where_the_target_is_there(model, folder, capsys):
+    draws, y = save(made_forecast(model)), target(model, ROWS)
+    pd.DataFrame(NEW | {"y": y}).to_csv("new.csv", index=False)
+    assert main(["predict", "run", "new.csv", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    exact = forecast(draws, NEW | {"y": y})
+    scores = record["scores"]
+    assert scores["rows"] == ROWS
+    assert scores["log_likelihood"] == pytest.approx(exact.log_likelihood.mean, rel=1e-4)
+    if model == "linear":
+        assert scores["rmse"] == pytest.approx(exact.scores.rmse, rel=1e-4)
+        assert {"crps", "coverage", "coverage_error", "width"} <= set(scores)
+    else:
+        assert scores["accuracy"] == exact.scores.accuracy
+        assert {"brier", "brier_error", "accuracy_error", "calibration_error"} <= set(scores)
+    assert main(["predict", "run", "new.csv", "--force"]) == 0
+    out = capsys.readouterr().out
+    assert "against `y` of the table\nlog predictive density per row: " in out
+    assert ("rmse" if model == "linear" else "accuracy") in out
+
+
+def test_json_is_one_object_and_nothing_else(folder, capsys):
+    assert main(["predict", "run", "new.csv", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["exit_code"] == 0
+    assert record["ok"] is True
+    assert (record["rows"], record["rows_without_prediction"], record["interval"]) == (20, 0, 0.9)
+    assert record["columns"] == ["mean", "mean_low", "mean_high", "low", "high"]
+    assert record["scores"] is None
+    assert record["files"] == ["predictions.csv"]
+    assert main(["predict", "nowhere", "new.csv", "--json", "--force"]) == 2
+    record = json.loads(capsys.readouterr().out)
+    assert (record["exit_code"], record["ok"]) == (2, False)
+    assert "it has no draws.iso" in record["error"]
+    one = pd.DataFrame(NEW | {"y": target("linear", ROWS)})[:1]  # of one row there is no standard error
+    one.to_csv("new.csv", index=False)
+    assert main(["predict", "run", "new.csv", "--json", "--force"]) == 0
+    out = capsys.readouterr().out
+    assert "NaN" not in out
+    assert json.loads(out)["scores"]["log_likelihood_error"] is None
+
+
+def test_the_exit_code_is_the_verdict_on_the_run(folder, capsys, monkeypatch):
+    """That of its diagnosis where it has one; the predictions are written all the same."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # no figures
+    draws = save(made_forecast("linear", shift=3.0))
+    assert main(["predict", "run", "new.csv"]) == 1
+    assert capsys.readouterr().err.startswith("isotherm: Do not trust these draws yet: ")
+    assert len(read()) == ROWS
+    good = save(made_forecast("linear"))
+    write_run(folder / "run", good, good.summary(), made_diagnosis(draws))
+    assert main(["predict", "run", "new.csv", "--force", "--json"]) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith("isotherm: Do not trust these draws yet: ")
+    assert json.loads(told.out)["problems"]
+    write_run(folder / "run", good, good.summary(), made_diagnosis(good))
+    assert main(["predict", "run", "new.csv", "--force"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_rows_that_lack_a_value_are_refused_or_left_empty(folder, capsys):
+    frame = pd.DataFrame(NEW)
+    frame.loc[4, "age"], frame.loc[9, "sex"] = np.nan, None
+    frame.to_csv("new.csv", index=False)
+    assert main(["predict", "run", "new.csv"]) == 2
+    assert (
+        "column `age` must have a value in every row; row 5 is missing (1 of 20 rows)"
+        in capsys.readouterr().err
+    )
+    assert main(["predict", "run", "new.csv", "--missing", "empty"]) == 0
+    assert "2 rows lack a value, and their predictions are empty" in capsys.readouterr().out
+    lines = (folder / "predictions.csv").read_text().splitlines()[1:]
+    assert [i for i, line in enumerate(lines) if line == ",,,,"] == [4, 9]
+    assert main(["predict", "run", "new.csv", "--missing", "empty", "--json", "--force"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows_without_prediction"] == 2
+
+
+def test_a_model_of_ones_own_is_refused_with_the_repair(folder, capsys):
+    draws = made_draws()
+    draws.settings["model"] = {"function": "own.py:make"}
+    save(draws)
+    assert main(["predict", "run", "absent.csv"]) == 2
+    err = capsys.readouterr().err
+    assert "got 'own.py:make'" in err
+    assert "`iso.predict(draws, function, rows)` in Python" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "absent.csv"], "there is no file absent.csv"),
+        (
+            ["run", "new.csv", "--out", "p.txt"],
+            "--out must be a file of the kind .csv or .parquet; got p.txt",
+        ),
+        (["new.csv", "new.csv"], "new.csv is not the folder of a run"),
+        (
+            ["run", "new.csv", "--out", "./new.csv", "--force"],
+            "new.csv is the table itself; --out writes elsewhere",
+        ),
+        (["run", "other.csv"], "`features` must be a column of the table; got 'dose'"),
+        (["run", "level.csv"], "got 'x'. It stands in row 1 (20 of 20 rows have levels that it does not)."),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_computed(arguments, message, folder, capsys, monkeypatch):
+    monkeypatch.setattr(module, "blocks", None)
+    pd.DataFrame(NEW).drop(columns="dose").to_csv("other.csv", index=False)
+    pd.DataFrame(NEW | {"sex": "x"}).to_csv("level.csv", index=False)
+    before = {path.name for path in folder.iterdir()}
+    assert main(["predict", *arguments]) == 2
+    told = capsys.readouterr()
+    assert message in told.err
+    assert told.out == ""
+    assert {path.name for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("value", ["0", "1", "90", "nan", "x"])
+def test_an_interval_is_a_probability(value, folder, capsys):
+    with pytest.raises(SystemExit) as done:
+        main(["predict", "run", "new.csv", "--interval", value])
+    assert done.value.code == 2
+    assert "--interval" in capsys.readouterr().err
+
+
+def test_a_file_is_not_replaced_unless_told(folder, capsys):
+    (folder / "predictions.csv").write_text("mine")
+    assert main(["predict", "run", "new.csv"]) == 2
+    assert "predictions.csv is there already; --force replaces it" in capsys.readouterr().err
+    assert (folder / "predictions.csv").read_text() == "mine"
+    assert main(["predict", "run", "new.csv", "--force"]) == 0
+    assert len(read()) == ROWS
+
+
+@pytest.mark.parametrize(("error", "code"), [(OSError("disk full"), 2), (KeyboardInterrupt(), 130)])
+def test_a_file_is_written_whole_or_not_at_all(error, code, folder, monkeypatch, capsys):
+    def half(_, file, **__):
+        file.write(b"mean,low")
+        raise error
+
+    (folder / "predictions.csv").write_text("mine")
+    before = {path.name for path in folder.iterdir()}
+    monkeypatch.setattr(pd.DataFrame, "to_csv", half)
+    assert main(["predict", "run", "new.csv", "--force"]) == code
+    assert (folder / "predictions.csv").read_text() == "mine"
+    assert {path.name for path in folder.iterdir()} == before
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,301 @@
+"""`isotherm sample` and `isotherm report`: specs, files, exit codes, and what is printed."""
+
+import dataclasses
+import json
+import sys
+import tomllib
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import isotherm as iso
+from isotherm.cli import COMMANDS, cost, main
+from isotherm.cli.cost import Cost
+from isotherm.cli.examples import example
+from isotherm.cli.sample import _MODELS
+from isotherm.cli.spec import pose, read_spec
+from isotherm.tables.families import MODELS, Prior
+from support.made_run import made_diagnosis, made_draws
+
+SPEC = """
+model = "linear"
+[data]
+path = "t.csv"
+target = "y"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a table and a spec, where the command runs."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"a": rng.normal(5, 2, 40), "b": rng.choice(["u", "v"], 40), "y": rng.normal(size=40)}
+    )
+    frame.to_csv("t.csv", index=False)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    return tmp_path
+
+
+class Run:
+    """In place of the sampler: what it was asked for, and draws that are made up."""
+
+    def __init__(self, monkeypatch):
+        self.draws, self.cost, self.stopped = made_draws(2), 5.0, False
+        self.asked = {}
+        monkeypatch.setattr(iso, "warmup", lambda *_, **options: self.note("warmup", options), raising=False)
+        monkeypatch.setattr(iso, "sample", self.sample, raising=False)
+        monkeypatch.setattr(iso, "diagnose", self.diagnose, raising=False)
+        monkeypatch.setattr(cost, "measure", lambda *_, **__: Cost(self.cost, "about 5 s: all of it"))
+
+    def note(self, name, options):
+        self.asked[name] = options
+
+    def sample(self, *_, **options):
+        self.note("sample", options)
+        return self.draws
+
+    def diagnose(self, draws, **options):
+        self.note("diagnose", options)
+        if self.stopped:
+            raise KeyboardInterrupt
+        return made_diagnosis(draws)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # figures are drawn in another test
+    return Run(monkeypatch)
+
+
+def test_a_run_writes_its_folder_and_says_so(folder, run, capsys):
+    assert main(["sample", "spec.toml"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Linear regression of y\nabout 5 s: all of it\n")
+    assert "No fault found" in out
+    assert "report    run/report.html" in out
+    names = {path.name for path in (folder / "run").iterdir()}
+    assert names == {"draws.iso", "summary.json", "diagnosis.json", "report.html"}
+    settings = iso.load(folder / "run" / "draws.iso").settings
+    assert settings["labels"] == {"coefficients": [["intercept", "a", "b=v"]]}
+    assert (settings["data"]["file"], settings["data"]["rows"]) == ("t.csv", 40)
+    assert run.asked == {"warmup": {}, "sample": {}, "diagnose": {"effort": 1.0, "seed": 0}}
+
+
+def test_settings_reach_the_sampler(folder, run):
+    (folder / "spec.toml").write_text(
+        SPEC + "[sample]\nnum_draws = 800\nbatch_size = 8\nseed = 3\nnum_chains = 2\n"
+    )
+    assert main(["sample", "spec.toml", "--quick", "--seed", "7", "--json"]) == 0
+    assert run.asked["warmup"] == {"batch_size": 8, "seed": 7}
+    assert run.asked["sample"] == {"num_draws": 200, "batch_size": 8, "seed": 7, "num_chains": 2}
+    assert run.asked["diagnose"] == {"effort": 0.25, "seed": 7}
+
+
+def test_json_is_one_object_and_nothing_else(folder, run, capsys):
+    assert main(["sample", "spec.toml", "--json", "--out", "new"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["exit_code"] == 0
+    assert record["ok"] is True
+    assert record["estimated_seconds"] == 5.0
+    assert [row["name"] for row in record["parameters"]][:2] == ["intercept", "a"]
+    assert "new/report.html" in record["files"]
+    assert main(["sample", "absent.toml", "--json", "--force"]) == 2
+    record = json.loads(capsys.readouterr().out)
+    assert record["exit_code"] == 2
+    assert "absent.toml" in record["error"]
+
+
+def test_the_exit_code_is_the_verdict(folder, run, capsys):
+    run.draws = made_draws(2, shift=3.0)
+    assert main(["sample", "spec.toml"]) == 1
+    assert "Do not trust these draws yet" in capsys.readouterr().out
+    run.draws = made_draws(2, interrupted=True)
+    assert main(["sample", "spec.toml", "--force"]) == 130
+    assert not (folder / "run" / "diagnosis.json").exists()  # that of the run before is gone
+    run.draws, run.stopped = made_draws(2), True
+    assert main(["sample", "spec.toml", "--out", "other"]) == 130
+    assert (folder / "other" / "draws.iso").exists()
+    assert (folder / "other" / "report.html").exists()
+
+
+def test_a_folder_is_not_written_over_unless_told(folder, run, capsys):
+    (folder / "run").mkdir()
+    assert main(["sample", "spec.toml"]) == 0  # an empty one is fine
+    before = (folder / "run" / "draws.iso").read_bytes()
+    assert main(["sample", "spec.toml"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert (folder / "run" / "draws.iso").read_bytes() == before
+    assert main(["sample", "spec.toml", "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "terminal", "answer", "code"),
+    [
+        ([], True, "n", 130),
+        ([], True, "", 130),
+        ([], True, "y", 0),
+        (["--yes"], True, None, 0),
+        (["--limit", "60"], True, None, 0),
+        ([], False, None, 0),
+    ],
+)
+def test_a_long_run_is_asked_about_on_a_terminal(arguments, terminal, answer, code, folder, run, monkeypatch):
+    def reply(_):
+        assert answer is not None
+        return answer
+
+    run.cost = 1200.0
+    monkeypatch.setattr("builtins.input", reply)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
+    assert main(["sample", "spec.toml", *arguments]) == code
+    assert ("sample" in run.asked) is (code == 0)
+
+
+def test_a_report_is_written_anew_without_the_data(folder, run, capsys):
+    assert main(["sample", "spec.toml"]) == 0
+    (folder / "t.csv").unlink()
+    page = folder / "run" / "report.html"
+    before = page.read_text()
+    page.unlink()
+    assert main(["report", "run"]) == 0
+    assert page.read_text() == before
+    assert main(["report", "nowhere"]) == 2
+    assert "it has no draws.iso" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            SPEC.replace("target", "tagret"),
+            r"`tagret` in \[data\] is not a key of a spec; did you mean `target`\?",
+        ),
+        (SPEC + "[sampel]\n", r"`sampel` is not a key of a spec; did you mean `sample`\?"),
+        (SPEC + "[sample]\nxyz = 1\n", r"`xyz` in \[sample\] is not a key of a spec; there are num_draws"),
+        (SPEC + "[sample]\nnum_draws = 1.5\n", "`num_draws` must be an integer; got 1.5"),
+        (SPEC + "standardize = 1\n", "`standardize` must be true or false; got 1"),
+        (SPEC + 'features = "a"\n', "`features` must be a list of texts; got 'a'"),
+        (SPEC + "[prior]\nsigma = true\n", "`sigma` must be a number; got True"),
+        (SPEC + "[prior]\nsigma = -1\n", "`sigma` must be a positive number; got -1"),
+        ("prior = 1\n", "`prior` must be a section; got 1"),
+        ('function = "f.py:g"\n' + SPEC, "A spec has one of the two"),
+        ('title = "x"\n', "A spec has one of the two"),
+        ('model = "linear"\n', r"`\[data\]` must be a section with `path` and `target`"),
+        ("model = linear\n", "is not TOML"),
+        (SPEC.replace("linear", "probit"), "`model` must be one of linear"),
+        (SPEC.replace("t.csv", "u.csv"), r"there is no file .*u\.csv"),
+        (SPEC.replace('"y"', '"z"'), "`target` must be a column of the table; got 'z'"),
+        ('function = "f.py:g"\n', r"there is no file .*f\.py"),
+        ('function = "own.py:absent"\n', "the name of a function in own.py; got 'absent'"),
+        ('function = "own.py:wrong"\n', r"one that returns \(posterior, data, init\); got 3"),
+    ],
+)
+def test_bad_specs_are_refused_before_anything_is_run(text, message, folder, capsys, run):
+    (folder / "spec.toml").write_text(text)
+    (folder / "own.py").write_text("def wrong():\n    return 3\n")
+    with pytest.raises((ValueError, OSError), match=message):
+        pose(read_spec("spec.toml"))
+    assert main(["sample", "spec.toml"]) == 2
+    assert capsys.readouterr().out == ""
+    assert run.asked == {}
+    assert not (folder / "run").exists()
+
+
+def test_a_function_gets_the_columns(folder):
+    (folder / "own.py").write_text("def make(columns=None):\n    return 'posterior', columns, 'init'\n")
+    (folder / "spec.toml").write_text('function = "own.py:make"\ntitle = "Mine"\n[data]\npath = "t.csv"\n')
+    problem = pose(read_spec("spec.toml"))
+    assert (problem.posterior, problem.init, problem.settings["title"]) == ("posterior", "init", "Mine")
+    assert list(problem.data) == ["a", "b", "y"]
+    assert pose(read_spec("own.py:make")).data is None
+    (folder / "own_module.py").write_text("def make():\n    return 1, 2, 3\n")
+    assert pose(read_spec("own_module:make")).data == 2
+    with pytest.raises(ValueError, match="`SPEC` must be a TOML file or module:function"):
+        read_spec("spec")
+
+
+def test_a_fault_in_the_users_function_is_shown_whole(folder, capsys):
+    (folder / "own.py").write_text("def make():\n    raise RuntimeError('mine')\n")
+    assert main(["sample", "own.py:make"]) == 2
+    err = capsys.readouterr().err
+    assert "own.py" in err
+    assert err.endswith("isotherm: mine\n")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_examples_are_specs(model, folder, capsys):
+    assert main(["sample", "--example", model]) == 0
+    text = capsys.readouterr().out
+    assert text == example(model) + "\n"
+    (folder / "spec.toml").write_text(text)
+    assert read_spec("spec.toml").model == model
+    # What is commented out is right as well.
+    lines = [line.removeprefix("# ") for line in text.splitlines()]
+    (folder / "spec.toml").write_text("\n".join(lines))
+    assert set(tomllib.loads("\n".join(lines))["prior"]) <= {f.name for f in dataclasses.fields(Prior)}
+    read_spec("spec.toml")
+
+
+def test_the_models_of_the_command_are_those_of_the_library():
+    assert _MODELS == MODELS
+
+
+@pytest.mark.parametrize("command", ["sample", "predict", "report", "reproduce", "validate", "bench", "data"])
+def test_help_ends_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as done:
+        main([command, "--help"])
+    assert done.value.code == 0
+    assert f"  isotherm {command}" in capsys.readouterr().out.split("example")[-1]
+    assert len(COMMANDS) == 7
+
+
+def test_sample_without_a_spec_names_the_example(capsys):
+    assert main(["sample"]) == 2
+    assert "--example" in capsys.readouterr().err
+
+
+def test_a_cost_is_that_of_the_steps_and_not_of_the_start(monkeypatch):
+    """Runs of 2 s and 1 ms a step, the first of which compiles for no time: 9 s for 7,000 steps."""
+    asked = []
+
+    def sample(*_, num_draws, **options):
+        asked.append(num_draws)
+        assert options == {"burn_in": 0, "thinning": 1, "progress": False, "num_chains": 2}
+        draws = made_draws()
+        return dataclasses.replace(draws, settings=draws.settings | {"seconds": 2 + 0.001 * num_draws})
+
+    monkeypatch.setattr(iso, "sample", sample, raising=False)
+    found = SimpleNamespace(batch_size=32, thinning=7, burn_in=0, passes=12.0, seconds=3.0)
+    problem = SimpleNamespace(posterior=None, data=None)
+    told = cost.measure(problem, found, {"num_chains": 2}, effort=0.0)
+    assert told.seconds == pytest.approx(9.0, rel=0.01)
+    assert told.text == (
+        "about 9 s: 2 x 1,000 draws x 7 steps of 32 rows take about 9 s; the warm-up took 12 passes, 3 s"
+    )
+    assert asked == [1, 8, 64, 512]
+    assert cost.measure(problem, found, {"num_chains": 2}, effort=0.25).seconds == pytest.approx(
+        13.5, rel=0.02
+    )
+
+
+def test_durations_are_in_a_unit_that_fits():
+    assert [cost.duration(s) for s in (0.2, 40.0, 100.0, 4000.0, 10000.0)] == [
+        "about 1 s",
+        "about 40 s",
+        "about 1.7 min",
+        "about 67 min",
+        "about 2.8 h",
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_specs_as_other_systems_write_them(encoding, tmp_path):
+    """PowerShell redirects into UTF-16, and some editors put a mark before UTF-8."""
+    path = tmp_path / "spec.toml"
+    path.write_text(example("logistic"), encoding=encoding)
+    assert read_spec(str(path)).model == "logistic"

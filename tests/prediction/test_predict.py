@@ -1,0 +1,207 @@
+"""Predictions and log-likelihoods over draws: the same numbers as all at once, in blocks of any size."""
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+import isotherm as iso
+from isotherm.prediction import blocks
+from support.made import made
+from support.monte_carlo import LIMIT
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+CHAINS, DRAWS, ROWS = 3, 40, 11
+RNG = np.random.default_rng(0)
+X = {"a": RNG.normal(size=(ROWS, 2)).astype(np.float32), "b": RNG.normal(size=ROWS).astype(np.float32)}
+PARAMS = {
+    "w": RNG.normal(size=(CHAINS, DRAWS, 2)).astype(np.float32),
+    "c": RNG.normal(size=(CHAINS, DRAWS)).astype(np.float32),
+}
+
+
+@pytest.fixture
+def as_a_user():
+    """Without the check of annotations, which a user does not have."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def f(params, x):
+    """Two values a row."""
+    line = x["a"] @ params["w"] + params["c"]
+    return jnp.stack([line, line * x["b"]], axis=1)
+
+
+def all_at_once(chains=slice(None), step=1):
+    w, c = (PARAMS[k][chains, ::step].reshape(-1, *PARAMS[k].shape[2:]).astype(np.float64) for k in "wc")
+    line = w @ X["a"].T + c[:, None]
+    return np.stack([line, line * X["b"]], axis=2)
+
+
+@pytest.mark.parametrize("rows_at_once", [None, 1, 4, ROWS])
+@pytest.mark.parametrize("parameters", [2**26, 7 * 3], ids=["all draws", "seven draws"])
+def test_blocks_of_any_size_give_what_all_at_once_gives(rows_at_once, parameters, monkeypatch):
+    monkeypatch.setattr(blocks, "_PARAMETERS", parameters)
+    exact = all_at_once()
+    y = exact[5] + 0.1
+    found = iso.predict(
+        made(PARAMS), f, X, quantiles=(0.0, 0.05, 0.6, 1.0), observed=y, rows_at_once=rows_at_once
+    )
+    np.testing.assert_allclose(found.mean, exact.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found.sd, exact.std(axis=0, ddof=1), atol=1e-5)
+    np.testing.assert_allclose(found.quantiles, np.quantile(exact, found.levels, axis=0), atol=1e-5)
+    np.testing.assert_allclose(found.pit, ((exact < y).sum(axis=0) + 0.5) / (CHAINS * DRAWS + 1), atol=1e-6)
+    assert found.num_draws == CHAINS * DRAWS
+
+
+def test_the_draws_of_a_block_do_not_grow_with_the_rows(monkeypatch):
+    """A block is at most so many values, and one program serves all blocks."""
+    monkeypatch.setattr(blocks, "_VALUES", 2 * CHAINS * DRAWS * 3)
+    traced = []
+
+    def seen(params, x):
+        traced.append(x["b"].shape)
+        return f(params, x)
+
+    parts = list(blocks.blocks(seen, blocks.in_a_row(made(PARAMS)), X))
+    assert [values.shape for _, values in parts] == [(120, 3, 2)] * 3 + [(120, 2, 2)]
+    assert set(traced[1:]) == {(3,)}  # after the look at the shapes
+    assert len(traced) <= 4  # map traces its whole batches and the remainder
+    np.testing.assert_allclose(np.concatenate([v for _, v in parts], axis=1), all_at_once(), atol=1e-5)
+
+
+def test_failed_chains_are_left_out_and_draws_are_thinned_evenly():
+    draws = made(PARAMS, complete=[True, False, True])
+    found = iso.predict(draws, f, X)
+    np.testing.assert_allclose(found.mean, all_at_once([0, 2]).mean(axis=0), atol=1e-5)
+    thin = iso.predict(draws, f, X, draws_used=5)
+    ends = np.concatenate([all_at_once([chain])[[0, -1]] for chain in (0, 2)])
+    np.testing.assert_allclose(thin.mean, ends.mean(axis=0), atol=1e-5)
+    assert (found.num_draws, thin.num_draws) == (80, 4)
+    assert iso.predict(draws, f, X, draws_used=10**6).num_draws == 80
+    with pytest.raises(ValueError, match="a chain that did not fail; got: turned non-finite"):
+        iso.predict(made(PARAMS, complete=[False] * 3), f, X)
+
+
+def test_outcomes_are_drawn_with_keys_of_their_own():
+    """Noise of sd 2 on a constant: every draw and row has its own, whichever block it is in."""
+    draws = made(np.zeros((4, 250), np.float32))
+    noisy = lambda p, x, key: p + 2 * jax.random.normal(key, x.shape)
+    found = iso.predict(draws, noisy, np.zeros(100), quantiles=(0.05, 0.95), seed=3, rows_at_once=30)
+    # 100 rows of 1,000 draws: variance of N(0, 4), relative standard error sqrt(2 / 10^5).
+    assert abs(np.mean(found.sd.astype(np.float64) ** 2) / 4 - 1) < LIMIT * np.sqrt(2 / 1e5)
+    assert abs(found.mean.mean()) < LIMIT * 2 / np.sqrt(1e5)
+    assert len(np.unique(found.mean)) == 100
+    again = iso.predict(draws, noisy, np.zeros(100), quantiles=(0.05, 0.95), seed=3, rows_at_once=30)
+    assert np.array_equal(again.quantiles, found.quantiles)
+
+
+def test_intervals_are_those_that_were_asked_for_and_it_prints():
+    found = iso.predict(made(PARAMS), f, X)
+    low, high = found.interval(0.9)
+    assert np.array_equal(low, found.quantiles[0])
+    assert np.array_equal(high, found.quantile(0.95))
+    with pytest.raises(
+        ValueError, match=r"`probability` must be .* got 0.8. Predict with `quantiles=\(0.1, 0.9\)`"
+    ):
+        found.interval(0.8)
+    lines = str(found).splitlines()
+    assert lines[0] == "11 rows of 2, 120 draws"
+    assert lines[1].split() == ["row", "mean", "sd", "5", "%", "50", "%", "95", "%"]
+    assert lines[2].split()[:3] == ["0,", "0", f"{found.mean[0, 0]:.4g}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"f": 3}, TypeError, "`f` must be a function"),
+        ({"f": lambda p, x: p["c"]}, ValueError, r"first axis is the rows of `x`; of 2 rows it gave \(\)"),
+        ({"f": lambda p, x: {"mean": x["b"]}}, ValueError, "gave a dict"),
+        ({"x": {"a": X["a"], "b": X["b"][:3]}}, ValueError, r"All leaves of `x` must .* `x.b` has 3"),
+        ({"x": {"a": X["a"], "b": X["b"] * np.nan}}, ValueError, "`x.b` must not contain NaN"),
+        ({"quantiles": (0.5, 1.5)}, ValueError, "`quantiles` must be between 0 and 1"),
+        (
+            {"observed": np.zeros(ROWS)},
+            ValueError,
+            r"`observed` must be of the shape of a prediction, \(11, 2\)",
+        ),
+        ({"observed": np.zeros(3)}, ValueError, "`observed` must be an array of 11 rows"),
+        ({"draws_used": 2}, ValueError, "`draws_used` must be an integer not below 3"),
+        ({"draws": PARAMS}, TypeError, "`draws` must be an `iso.Draws`"),
+        ({"rows_at_once": 0}, ValueError, "`rows_at_once` must be an integer not below 1"),
+    ],
+)
+def test_bad_input_is_refused(options, error, told, as_a_user):
+    given = {"draws": made(PARAMS), "f": f, "x": X} | options
+    with pytest.raises(error, match=told):
+        iso.predict(given.pop("draws"), given.pop("f"), given.pop("x"), **given)
+
+
+def normal(batched):
+    """Rows of N(theta, 1), with theta itself under a transform."""
+    value = lambda p, y: -0.5 * (y - p["m"]) ** 2 - 0.5 * jnp.log(2 * jnp.pi)
+    return iso.Posterior(value, batched=batched, transforms={"m": iso.Positive()})
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_the_log_predictive_density_is_the_log_of_the_mean_density(batched):
+    m, y = np.abs(RNG.normal(size=(2, 50))).astype(np.float32), RNG.normal(size=17).astype(np.float32)
+    y[3] = 60.0  # whose density is below what 32 bits hold
+    found = iso.log_likelihood(made({"m": m}), normal(batched), y, rows_at_once=5)
+    log_p = -0.5 * (y - m.reshape(-1, 1).astype(np.float64)) ** 2 - 0.5 * np.log(2 * np.pi)
+    exact = np.logaddexp.reduce(log_p, axis=0) - np.log(100)
+    np.testing.assert_allclose(found.rows, exact, rtol=1e-5)
+    assert found.total == pytest.approx(exact.sum(), rel=1e-5)
+    assert found.mean == pytest.approx(exact.mean(), rel=1e-5)
+    assert found.standard_error == pytest.approx(exact.std(ddof=1) / np.sqrt(17), rel=1e-4)
+    assert str(found).startswith(
+        f"log predictive density per row: {found.mean:.5g} ± {found.standard_error:.2g}"
+    )
+
+
+def test_a_row_that_no_draw_allows_and_one_that_has_no_density(as_a_user):
+    posterior = iso.Posterior(lambda p, y: jnp.where(y > p, -jnp.inf, jnp.where(y < -5, jnp.nan, 0.0)))
+    draws = made(np.zeros((2, 10), np.float32))
+    assert iso.log_likelihood(draws, posterior, np.array([1.0, -1.0])).rows.tolist() == [-np.inf, 0.0]
+    with pytest.raises(ValueError, match="that of row 1 is NaN"):
+        iso.log_likelihood(draws, posterior, np.array([1.0, -9.0]))
+    with pytest.raises(TypeError, match=r"`posterior` must be an `iso.Posterior`"):
+        iso.log_likelihood(draws, lambda p, y: p, np.zeros(2))
+
+
+@pytest.mark.slow
+def test_arviz_computes_loo_of_what_it_is_given():
+    """A normal mean from n rows, whose leave-one-out densities are known: N(mean of the others, 1 + 1/(n - 1))."""
+    import arviz_stats
+
+    n = 40
+    y = RNG.normal(size=n)
+    m = y.mean() + RNG.normal(size=(5, 1000)) / np.sqrt(n)
+    posterior = iso.Posterior(lambda p, row: -0.5 * (row - p) ** 2 - 0.5 * jnp.log(2 * jnp.pi))
+    xi = RNG.normal(size=(5, 1000))
+    draws = made(m.astype(np.float32), complete=[True] * 4 + [False], stats={"xi": xi})
+    tree = iso.with_log_likelihood(draws, posterior, y.astype(np.float32), draws_used=2000)
+    values = tree["log_likelihood"]["rows"]
+    assert values.dims == ("chain", "draw", "row")
+    assert values.shape == (4, 500, n)
+    assert tree["posterior"]["theta"].shape == tree["sample_stats"]["xi"].shape == (4, 500)
+    at = np.asarray(tree["posterior"]["theta"])[2, 7]
+    np.testing.assert_allclose(values[2, 7], -0.5 * (y - at) ** 2 - 0.5 * np.log(2 * np.pi), atol=1e-5)
+    others, variance = (y.sum() - y) / (n - 1), 1 + 1 / (n - 1)
+    exact = -0.5 * (y - others) ** 2 / variance - 0.5 * np.log(2 * np.pi * variance)
+    found = arviz_stats.loo(tree, pointwise=True)
+    # log of a mean over 2,000 draws of p(y|m)^-1, whose relative variance is about (y - mean)^2 / n.
+    error = np.abs(y - y.mean()) / np.sqrt(n * 2000) + 2 / (n * np.sqrt(2000))
+    assert np.all(np.abs(np.asarray(found.elpd_i) - exact) < LIMIT * error)
+
+
+def test_an_array_too_large_for_arviz_is_refused_before_it_is_made():
+    draws = made(np.zeros((4, 1000), np.float32))
+    posterior = iso.Posterior(lambda p, row: row - p)
+    told = r"4 chains x 1,000 draws x 1,000,000 rows would take 16 GB, more than 2.*`draws_used=500`"
+    with pytest.raises(ValueError, match=told):
+        iso.with_log_likelihood(draws, posterior, np.zeros(1_000_000, np.float32))

@@ -1,0 +1,220 @@
+"""Bad input: one table, each a clear error before anything is computed."""
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+import isotherm as iso
+from support.models import call, normal_mean
+
+NORMAL, DATA, INIT = normal_mean()
+
+
+@pytest.fixture(autouse=True)
+def as_users_run_it():
+    """Users have no type checker at run time: the library's own errors must do."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    with jax.numpy_rank_promotion("allow"):
+        yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+def with_nan(row):
+    x = DATA.copy()
+    x[row, 1] = NAN
+    return {"features": x, "y": np.zeros(40)}
+
+
+def on(data=DATA, init=INIT, posterior=NORMAL, **options):
+    return lambda: call(model=(posterior, data, init), **options)
+
+
+def posterior(log_likelihood, log_prior=None, **options):
+    return iso.Posterior(log_likelihood, log_prior, **options)
+
+
+scalar = lambda t, d: -0.5 * jnp.sum((d - t) ** 2)
+on_rows = posterior(lambda t, d: -0.5 * jnp.sum((d["features"] - t) ** 2))
+
+BAD = {
+    # hyper-parameters, each of each kind
+    **{
+        f"{name} {field} {value}": (make, ValueError, rf"`{field}` of `{name}` must be a positive.*got {shown}")
+        for value, shown in ((0.0, "0.0"), (-0.1, "-0.1"), (NAN, "nan"), (INF, "inf"))
+        for name, field, make in (
+            ("SGLD", "step_size", lambda v=value: iso.SGLD(v)),
+            ("ModifiedSGLD", "step_size", lambda v=value: iso.ModifiedSGLD(v)),
+            ("SGHMC", "step_size", lambda v=value: iso.SGHMC(v, 1.0)),
+            ("SGHMC", "friction", lambda v=value: iso.SGHMC(0.1, v)),
+            ("SGNHT", "friction", lambda v=value: iso.SGNHT(0.1, v)),
+            ("CCAdL", "step_size", lambda v=value: iso.CCAdL(v, 1.0)),
+            ("CCAdL", "friction", lambda v=value: iso.CCAdL(0.1, v)),
+            ("CCAdL", "temperature", lambda v=value: iso.CCAdL(0.1, 1.0, temperature=v)),
+            ("SGLD", "temperature", lambda v=value: iso.SGLD(0.1, temperature=v)),
+            ("Posterior", "temperature", lambda v=value: posterior(scalar, temperature=v)),
+        )
+    },
+    "thermal mass": (lambda: iso.SGNHT(0.1, 1.0, thermal_mass=-1.0), ValueError, "`thermal_mass` of `SGNHT`"),
+    "schedule": (lambda: iso.SGLD(lambda t: -1.0 / (1 + t)), ValueError, "positive finite number at step 0; got -1.0"),
+    "step size text": (lambda: iso.SGLD("small"), TypeError, "`step_size` of `SGLD` must be a number"),
+    "step size array": (lambda: iso.SGLD(jnp.ones(3)), ValueError, "scalar.*shape .3,..*iso.sweep"),
+    "mass": (lambda: iso.SGNHT(0.1, 1.0, mass=jnp.asarray([1.0, -2.0])), ValueError, "`mass`.*-2.0"),
+    "mass shape": (lambda: call(iso.SGNHT(0.1, 1.0, mass=jnp.ones(3))), ValueError, "`mass` of `SGNHT`.*shapes"),
+    "scheme": (lambda: iso.CCAdL(0.1, 1.0, scheme="leapfrog"), ValueError, "`scheme` of `CCAdL`.*'leapfrog'"),
+    "form": (lambda: iso.ModifiedSGLD(0.1, form="third"), ValueError, "`form` of `ModifiedSGLD`.*'third'"),
+    "estimate": (lambda: iso.Dense(estimate="guess"), ValueError, "`estimate` of `Dense`.*'guess'"),
+    "estimate half": (lambda: iso.DiagonalLowRank(estimate="half"), ValueError, "`estimate` of `DiagonalLowRank`.*'half'"),
+    "SGHMC scheme": (lambda: iso.SGHMC(0.1, 1.0, scheme="euler-midpoint"), ValueError, "`scheme` of `SGHMC` must be \"euler\" or \"symmetric\"; got 'euler-midpoint'"),
+    "SGNHT scheme": (lambda: iso.SGNHT(0.1, 1.0, scheme="midpoint"), ValueError, "`scheme` of `SGNHT`.*'midpoint'"),
+    "no control": (lambda: iso.CCAdL(0.1, 1.0, covariance=None), TypeError, "`covariance` of `CCAdL` must be an `iso.Covariance`.*Without one it is `iso.SGNHT`"),
+    "no control, SGLD": (lambda: iso.ModifiedSGLD(0.1, None), TypeError, "`covariance` of `ModifiedSGLD`.*Without one it is `iso.SGLD`"),
+    "covariance class": (lambda: iso.CCAdL(0.1, 1.0, iso.Dense), TypeError, "`covariance` of `CCAdL`.*such as `iso.Dense..`"),
+    "no root": (lambda: iso.SGHMC(0.1, 1.0, iso.MatrixFree()), ValueError, "`covariance` of `SGHMC` must have a square root, which `MatrixFree` has not.*iso.CCAdL"),
+    "no root, symmetric": (lambda: iso.SGHMC(0.1, 1.0, iso.MatrixFree(), scheme="symmetric"), ValueError, "must have a square root"),
+    "no root, SGLD": (lambda: iso.ModifiedSGLD(0.1, iso.MatrixFree()), ValueError, "`covariance` of `ModifiedSGLD` must have a square root"),
+    "latest only": (lambda: iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme="symmetric"), ValueError, "`averaging` of the covariance must be at most 0.1 in the symmetric scheme.*got 1.0"),
+    "latest only, matrix-free": (lambda: iso.CCAdL(0.1, 1.0, iso.MatrixFree(averaging=1.0), scheme="symmetric"), ValueError, "`averaging` of the covariance must be at most 0.1"),
+    "rank 0": (lambda: iso.DiagonalLowRank(0), ValueError, "`rank` must be an integer not below 1; got 0"),
+    "rank float": (lambda: iso.DiagonalLowRank(2.5), TypeError, "`rank` must be an integer; got 2.5"),
+    "contrasts 0": (lambda: iso.Dense(contrasts=0), ValueError, "`contrasts` must be an integer not below 1; got 0"),
+    "averaging": (lambda: iso.Diagonal(averaging=2.0), ValueError, "`averaging` of `Diagonal`.*2.0"),
+    "sampler class": (lambda: call(iso.SGLD), TypeError, r"`sampler` must be an `iso.Sampler`.*SGLD\(\.\.\.\)"),
+    "batch size None": (lambda: iso.sample(NORMAL, DATA, INIT, sampler=iso.SGLD(0.1)), ValueError, "`batch_size` must be a number of rows where a sampler is given; got None"),
+    "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` must be None where no sampler is given"),
+    "warm-up and sampler": (lambda: iso.sample(NORMAL, DATA, iso.warmup(NORMAL, DATA, INIT), sampler=iso.SGLD(0.1), batch_size=4), ValueError, "`init` must be a pytree of parameters where a sampler is given"),
+    "order of expansion": (lambda: iso.ControlVariate(order=3), ValueError, "`order` must be 1 or 2; got 3"),
+    "tickets": (lambda: iso.Weighted(np.array([1, 0])), ValueError, "`tickets` must be one whole number from 1 on for each row"),
+    "tickets of other rows": (on(minibatch=iso.Weighted(np.ones(7, int))), ValueError, "`tickets` must be one number for each of 40 rows; got 7"),
+    "posterior function": (on(posterior=scalar), TypeError, "`posterior` must be an `iso.Posterior`"),
+    "plan class": (on(minibatch=iso.WithReplacement), TypeError, "`minibatch`.*WithReplacement"),
+    # sizes
+    "batch size 0": (on(batch_size=0), ValueError, "`batch_size` must be an integer not below 1; got 0"),
+    "batch size above N": (on(batch_size=41), ValueError, "`batch_size` must be at most the number of rows, 40; got 41"),
+    "batch size float": (on(batch_size=8.0), TypeError, "`batch_size` must be an integer; got 8.0"),
+    "batch of one": (on(batch_size=1), ValueError, "`batch_size` must be at least 2.*`CCAdL`.*got 1"),
+    "negative draws": (on(num_draws=-1), ValueError, "`num_draws`.*got -1"),
+    "no draws": (on(num_draws=0), ValueError, "`num_draws`.*got 0"),
+    "thinning": (on(thinning=0), ValueError, "`thinning`.*got 0"),
+    "burn-in": (on(burn_in=-5), ValueError, "`burn_in`.*got -5"),
+    "chains": (on(num_chains=0), ValueError, "`num_chains`.*got 0"),
+    "seed": (on(seed=-1), ValueError, "`seed`.*got -1"),
+    "seed text": (on(seed="a"), TypeError, "`seed` must be an integer; got 'a'"),
+    "run length": (lambda: iso.RandomBlocks(rows_per_run=0), ValueError, "`rows_per_run`.*got 0"),
+    "run above N": (on(minibatch=iso.RandomBlocks(41)), ValueError, "`rows_per_run` must be at most the number of rows, 40"),
+    "checkpoint": (on(checkpoint="run/"), ValueError, "`checkpoint` must be None.*draws.save"),
+    "store": (on(store="run.zarr"), ValueError, "`store` must be None"),
+    "jitter": (on(init_scale=NAN), ValueError, "`init_scale`.*nan"),
+    # data
+    "unequal rows": (on({"features": DATA, "y": np.zeros(39)}), ValueError, "`data.features` has 40, `data.y` has 39"),
+    "empty rows": (on(DATA[:0]), ValueError, "`data` must have at least one row"),
+    "empty tree": (on({}), ValueError, "`data` must hold at least one array"),
+    "scalar data": (on({"features": DATA, "n": 3.0}), ValueError, "`data.n` must be an array with a leading axis"),
+    "text data": (on(np.asarray(["a", "b"])), TypeError, "`data` must be numeric"),
+    "nan in data": (on(with_nan(17), posterior=on_rows), ValueError, "`data.features` must not contain NaN; row 17"),
+    "int64 data": (on({"features": DATA, "id": np.full(40, 2**40)}), ValueError, "`data.id` must be within 32 bits"),
+    # the model
+    "non-scalar": (on(posterior=posterior(lambda t, d: (d - t) ** 2)), TypeError, r"`log_likelihood` must return a scalar; got shape \(2,\)"),
+    "integer value": (on(posterior=posterior(lambda t, d: 1)), TypeError, "`log_likelihood` must return a (scalar|value of floating dtype)"),
+    "integer array": (on(posterior=posterior(lambda t, d: jnp.sum(d > 0))), TypeError, "`log_likelihood`.*floating dtype.*int32"),
+    "batched shape": (on(posterior=posterior(scalar, batched=True)), TypeError, "`log_likelihood` must return one value per row"),
+    "vector prior": (on(posterior=posterior(scalar, lambda t: -0.5 * t**2)), TypeError, "`log_prior` must return a scalar"),
+    "no function": (lambda: iso.Posterior(3.0), TypeError, "`log_likelihood` of `Posterior` must be a function"),
+    # the start
+    "integer init": (on(init=jnp.zeros(2, int)), TypeError, "`init` must have a floating dtype.*int32"),
+    "integer leaf": (on(init={"w": np.zeros(2), "k": 3}), TypeError, "`init.k` must have a floating dtype"),
+    "empty init": (on(init={}), ValueError, "`init` must hold at least one array"),
+    "nan init": (on(init=jnp.asarray([NAN, 0.0])), ValueError, "`init` must be finite"),
+    "outside support": (
+        on(init=jnp.asarray([-1.0, 0.0]), posterior=posterior(lambda t, d: jnp.log(t[0]) + 0 * d[0])),
+        ValueError,
+        "`init` must have a finite log-density; the log-likelihood of row 0 is nan at the start of chain 0",
+    ),
+    "outside prior": (
+        on(posterior=posterior(scalar, lambda t: jnp.where(t[0] > 1, 0.0, -jnp.inf))),
+        ValueError,
+        "the log-prior is -inf at the start of chain 0",
+    ),
+    "wrong chain axis": (
+        on(init=jnp.zeros((4, 2)), init_per_chain=True),
+        ValueError,
+        r"`init` must be an array with a leading axis of 3 chains; got .*\(4, 2\)",
+    ),
+    "one sampler": (lambda: iso.sweep(NORMAL, DATA, INIT, iso.SGLD(0.1), batch_size=4), ValueError, "use `iso.sample`"),
+    "late mass": (
+        lambda: iso.sweep(NORMAL, DATA, INIT, [iso.SGNHT(0.1, 1.0), iso.CCAdL(0.1, 1.0, mass=jnp.ones(3))], batch_size=4),
+        ValueError,
+        "`mass` of `CCAdL`",
+    ),
+    "xi": (lambda: iso.SGNHT(0.1, 1.0, initial_xi=NAN), ValueError, "`initial_xi` of `SGNHT` must be a finite number"),
+    "mass schedule": (lambda: iso.SGNHT(0.1, 1.0, thermal_mass=lambda t: 1.0), TypeError, "`thermal_mass`.*schedule"),
+    "too many steps": (on(thinning=2**30), ValueError, "must be below 2"),
+    "module leaf": (on(init={"w": jnp.zeros(2), "f": jnp.tanh}), TypeError, "`init.f`.*eqx.partition"),
+    "wrapping int": (on({"features": DATA, "id": np.full(40, 3 * 10**9)}), ValueError, "`data.id` must be within 32 bits"),
+    "no samplers": (lambda: iso.sweep(NORMAL, DATA, INIT, [], batch_size=4), ValueError, "`samplers` must be a sequence of at least one sampler"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "error", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_refused_before_any_step(make, error, message, monkeypatch):
+    def no_compute(*_, **__):
+        raise AssertionError("a run was started")
+
+    monkeypatch.setattr("isotherm.sampling.sample.run", no_compute)
+    with pytest.raises(error, match=message) as caught:
+        make()
+    assert not isinstance(caught.value, AssertionError)
+
+
+def test_an_error_of_the_model_comes_with_the_shapes_it_met():
+    with pytest.raises(TypeError) as caught:
+        call(model=(posterior(lambda t, d: jnp.dot(t, jnp.ones(5))), DATA, INIT))
+    assert any(
+        "when called with the shapes of `init` (init: (2,))" in note for note in caught.value.__notes__
+    )
+
+
+@pytest.mark.slow
+def test_start_per_chain_is_told_from_shapes():
+    model = posterior(lambda t, d: -0.5 * jnp.dot(d - t, d - t))
+    draws = call(model=(model, DATA, jnp.zeros((3, 2))), num_draws=2)
+    assert draws.posterior.shape == (3, 2, 2)
+    with pytest.raises(TypeError):
+        call(model=(model, DATA, jnp.zeros((4, 2))), num_draws=2)
+
+
+def test_as_many_parameters_as_chains_do_not_confuse_the_error():
+    with pytest.raises(TypeError, match=r"must return a scalar; got shape \(2,\)"):
+        call(model=(posterior(lambda t, d: d * t), DATA, jnp.zeros(2)), num_chains=2)
+
+
+@pytest.mark.slow
+def test_parameters_of_16_bits_move_in_32():
+    """The model sees what it was written for, and a step of less than its rounding is not lost."""
+    seen = []
+
+    def log_likelihood(t, d):
+        seen.append(t.dtype)
+        return -0.5 * jnp.sum((d - t.astype(d.dtype)) ** 2)
+
+    start = jnp.ones(2, jnp.bfloat16)
+    draws = call(iso.SGLD(1e-9), model=(posterior(log_likelihood), DATA, start), num_draws=20)
+    assert set(seen) == {jnp.dtype("bfloat16")}
+    assert draws.posterior.dtype == np.float32
+    assert len(np.unique(draws.posterior)) > 100
+
+
+def test_what_is_refused_beside_what_is_not():
+    """The first-order form needs no root, and the latest batch alone may damp an explicit step."""
+    assert iso.ModifiedSGLD(0.1, iso.MatrixFree(), form="first-order").needs.operator
+    for scheme in ("euler", "euler-midpoint"):
+        assert iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme=scheme).covariance.averaging == 1.0
+
+
+def test_hyper_parameters_inside_a_transformation_are_not_judged():
+    built = jax.vmap(lambda h: iso.SGLD(h))(jnp.asarray([0.1, 0.2]))
+    assert built.step_size.shape == (2,)

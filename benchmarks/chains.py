@@ -55,7 +55,7 @@ class Moments:
 
 
 def run(
-    kernel: iso.Kernel,
+    kernel: iso.extend.Kernel,
     data: object,
     starts: jax.Array,
     *,
@@ -81,25 +81,27 @@ def run(
 
 
 @eqx.filter_jit
-def _start(kernel: iso.Kernel, data: object, starts: jax.Array, keys: jax.Array) -> iso.State:
+def _start(kernel: iso.extend.Kernel, data: object, starts: jax.Array, keys: jax.Array) -> iso.extend.State:
     return jax.vmap(lambda x, key: kernel.init(x, data, key=key))(starts, keys)
 
 
 @eqx.filter_jit
-def _settle(kernel: iso.Kernel, data: object, states: iso.State, keys: jax.Array) -> iso.State:
+def _settle(
+    kernel: iso.extend.Kernel, data: object, states: iso.extend.State, keys: jax.Array
+) -> iso.extend.State:
     return jax.vmap(lambda x, key: kernel.settle(x, data, key=key))(states, keys)
 
 
 @eqx.filter_jit
 def _advance(
-    kernel: iso.Kernel,
+    kernel: iso.extend.Kernel,
     data: object,
-    states: iso.State,
+    states: iso.extend.State,
     keys: jax.Array,
     Q: jax.Array,
     count: jax.Array,
     every: int,
-) -> tuple[iso.State, tuple]:
+) -> tuple[iso.extend.State, tuple]:
     chains, d = states.position.shape
     step = jax.vmap(lambda state, key: kernel.step(state, data, key=key))
 

@@ -18,7 +18,7 @@ import numpy as np
 import chains
 import isotherm as iso
 import logistic
-from isotherm.chains.finish import versions
+from isotherm.versions import versions
 
 D, TRACE, H, A = 1000, 50.0, 0.2, 1.0
 SPECTRA = {
@@ -28,7 +28,7 @@ SPECTRA = {
 }
 
 
-class Anisotropic(iso.Gradient):
+class Anisotropic(iso.extend.Gradient):
     """U = |theta|^2/2 and white noise of covariance R R', R = `root`; contrasts have the same, independently."""
 
     root: jax.Array
@@ -39,7 +39,7 @@ class Anisotropic(iso.Gradient):
         del batch
         count = 0 if needs.contrasts == "exact" else needs.contrasts
         noise = jax.random.normal(key, (1 + count, position.size)) @ self.root.T
-        return iso.GradientEstimate(noise[0] - position, noise[1:] if count else None, jnp.zeros(()))
+        return iso.extend.GradientEstimate(noise[0] - position, noise[1:] if count else None, jnp.zeros(()))
 
 
 def many_directions(quick: bool, only: str) -> list[dict]:
@@ -57,7 +57,7 @@ def many_directions(quick: bool, only: str) -> list[dict]:
         for method, sampler in methods.items():
             if only not in method:
                 continue
-            kernel = iso.Kernel(sampler, Anisotropic(root), 1, 1)
+            kernel = iso.extend.Kernel(sampler, Anisotropic(root), 1, 1)
             count, steps = (8, 2_000) if quick else (32, 20_000)
             starts = jax.random.normal(jax.random.key(2), (count, D))
             m = chains.run(kernel, jnp.zeros((1, 1)), starts, burn_in=steps // 2, steps=steps, axes=U)
@@ -112,7 +112,7 @@ def mnist(quick: bool, only: str) -> list[dict]:
             sampler = iso.SGNHT(h, friction, scheme=scheme)
             if covariance is not None:
                 sampler = iso.CCAdL(h, friction, covariance=covariance, scheme=scheme)
-            kernel = iso.Kernel(sampler, gradient, len(problem.y), n)
+            kernel = iso.extend.Kernel(sampler, gradient, len(problem.y), n)
             steps = 4_000 if quick else 40_000
             m = chains.run(kernel, problem.data, starts, burn_in=steps // 5, steps=steps, axes=whiten)
             covariance_error, noise = m.covariance_error()

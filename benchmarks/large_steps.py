@@ -18,7 +18,7 @@ import numpy as np
 import chains
 import isotherm as iso
 import logistic
-from isotherm.chains.finish import versions
+from isotherm.versions import versions
 
 BATCH, FRICTION, CHAINS = 500, 1.0, 256
 
@@ -57,7 +57,7 @@ def large_steps(quick: bool, only: str) -> list[dict]:
         usual = (0.06, 0.25, 1.0) if "euler" in name else (0.25, 1.0, 4.0)
         for s in (0.06, 0.25, 1.0, 4.0, 10.0, 320.0) if name == "CCAdL dense, symmetric" else usual:
             h = logistic.step_for(problem, s, BATCH)
-            kernel = iso.Kernel(make(h), gradient, len(problem.y), BATCH)
+            kernel = iso.extend.Kernel(make(h), gradient, len(problem.y), BATCH)
             steps = 1_000 if quick else 12_000
             m = chains.run(kernel, problem.data, starts, burn_in=steps // 5, steps=steps)
             row = {"method": name, "s": s, "step_size": h, "steps": steps, "finite": m.finite}
@@ -86,7 +86,7 @@ def large_steps(quick: bool, only: str) -> list[dict]:
     return rows
 
 
-class Wavy(iso.Gradient):
+class Wavy(iso.extend.Gradient):
     """U = theta^2/2 - 0.4 cos(2 theta) with exact gradients, or with white noise of variance `noise`."""
 
     noise: float
@@ -97,7 +97,7 @@ class Wavy(iso.Gradient):
         del batch, needs
         scale = jnp.sqrt(self.noise)
         force = -position - 0.8 * jnp.sin(2 * position) + scale * jax.random.normal(key, position.shape)
-        return iso.GradientEstimate(force, scale * jnp.ones((1, *position.shape)), jnp.zeros(()))
+        return iso.extend.GradientEstimate(force, scale * jnp.ones((1, *position.shape)), jnp.zeros(()))
 
 
 def order(noise: float, friction: float, quick: bool) -> dict:
@@ -110,7 +110,7 @@ def order(noise: float, friction: float, quick: bool) -> dict:
         sampler = iso.CCAdL(
             h, friction, covariance=iso.Diagonal("exact"), scheme="symmetric", thermal_mass=1e6
         )
-        kernel = iso.Kernel(sampler, Wavy(noise), 1, 1)
+        kernel = iso.extend.Kernel(sampler, Wavy(noise), 1, 1)
         count, steps = (2**12, 2_000) if quick else (2**17, 40_000)
         starts = jax.random.normal(jax.random.key(1), (count, 1)) * exact**0.5
         m = chains.run(kernel, jnp.zeros((1, 1)), starts, burn_in=200, steps=steps, every=2)

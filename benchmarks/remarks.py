@@ -61,7 +61,7 @@ def problem(seed=0):
     return Problem(posterior, {k: np.asarray(v, np.float32) for k, v in rows.items()}, unit_noise)
 
 
-class Scaled(iso.Covariance):
+class Scaled(iso.extend.Covariance):
     """The paper's dense estimate, wrong by a factor."""
 
     factor: jax.Array = eqx.field(converter=jnp.asarray)
@@ -189,7 +189,7 @@ def wrong_covariance(p, *, num_steps=6000, num_chains=64, seed=0):
     for label, n, h, A, covariance in cases:
         values, vectors = p.noise(n)
         for sampler in (iso.SGHMC(h, A, covariance), iso.CCAdL(h, A, covariance)):
-            kernel = iso.Kernel(sampler, iso.Minibatch(p.posterior), NUM_DATA, n)
+            kernel = iso.extend.Kernel(sampler, iso.Minibatch(p.posterior), NUM_DATA, n)
             directions = jnp.asarray(vectors, jnp.float32)
             per_chain = np.asarray(temperatures(kernel, rows, directions, keys, num_steps), np.float64)
             momentum, position = per_chain.mean(axis=0)

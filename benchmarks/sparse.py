@@ -58,10 +58,10 @@ def stepping(
     """Chains from the mode as the warm-up says, or plain ones from zeros."""
     N = len(data["y"])
     if tuned is None:
-        kernel = iso.Kernel(iso.CCAdL(1e-4, 10.0), iso.Minibatch(posterior), N, BATCH)
+        kernel = iso.extend.Kernel(iso.CCAdL(1e-4, 10.0), iso.Minibatch(posterior), N, BATCH)
     else:
         parts = (tuned.minibatch, tuned.preconditioner)
-        kernel = iso.Kernel(tuned.sampler, tuned.gradient, N, tuned.batch_size, *parts)
+        kernel = iso.extend.Kernel(tuned.sampler, tuned.gradient, N, tuned.batch_size, *parts)
     problem = Problem(posterior, data, jnp.zeros(width), N, kernel.batch_size, step_size=0.0)
     chains = Chains(kernel, problem, steps=STEPS, chains=CHAINS)
     return Program(name, STEPS, chains, finite=chains.finite)

@@ -156,11 +156,11 @@ def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
 def test_verdict_says_when_the_noise_was_not_measured():
     """A gradient of the user's own that knows no contrasts has an unknown s, which is not an s of zero."""
 
-    class Plain(iso.Gradient):
+    class Plain(iso.extend.Gradient):
         all_rows = True
 
         def __call__(self, position, batch, *, needs, key):
-            return iso.GradientEstimate(-position, None, jnp.zeros(()))
+            return iso.extend.GradientEstimate(-position, None, jnp.zeros(()))
 
     posterior = iso.Posterior(lambda t, d: -0.5 * jnp.sum(t**2))
     draws = call(
@@ -180,12 +180,12 @@ def test_verdict_says_when_the_noise_was_not_measured():
 def test_verdict_sees_parameters_at_different_temperatures():
     """SGNHT under noise in one coordinate: the mean temperatures are right and the verdict is not taken in."""
 
-    class OneNoisy(iso.Gradient):
+    class OneNoisy(iso.extend.Gradient):
         all_rows = True
 
         def __call__(self, position, batch, *, needs, key):
             noise = jnp.zeros_like(position).at[0].set(8 * jax.random.normal(key))
-            return iso.GradientEstimate(-position + noise, None, jnp.zeros(()))
+            return iso.extend.GradientEstimate(-position + noise, None, jnp.zeros(()))
 
     posterior = iso.Posterior(lambda t, d: -0.5 * jnp.sum(t**2))
     draws = call(
@@ -207,13 +207,13 @@ def test_verdict_sees_parameters_at_different_temperatures():
 def test_no_run_is_lost_to_its_own_explanation():
     """A gradient without contrasts, a plan with a field that is no number, and a chain that fails."""
 
-    class Breaks(iso.Gradient):
+    class Breaks(iso.extend.Gradient):
         all_rows = False
         note: tuple = eqx.field(static=True, default=("a", "b"))
 
         def __call__(self, position, batch, *, needs, key):
             bad = jnp.where(position[0] > 0, jnp.nan, 1.0)
-            return iso.GradientEstimate(bad * jnp.ones_like(position), None, jnp.zeros(()))
+            return iso.extend.GradientEstimate(bad * jnp.ones_like(position), None, jnp.zeros(()))
 
     with pytest.warns(iso.IsothermWarning, match="s was not measured"):
         draws = call(iso.SGNHT(0.1, 1.0), gradient=Breaks(), num_draws=100)

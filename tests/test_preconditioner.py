@@ -40,7 +40,7 @@ def test_forces_and_contrasts_are_pulled_back(chart):
     pull = lambda y: jax.vjp(chart.to_params, V)[1](y)[0]
     two = jax.tree.map(lambda leaf: jnp.stack([leaf, 3 * leaf]), x)
     for contrasts in (None, two):
-        out = chart.pull(iso.GradientEstimate(x, contrasts, jnp.zeros(())))
+        out = chart.pull(iso.extend.GradientEstimate(x, contrasts, jnp.zeros(())))
         np.testing.assert_allclose(tree.ravel(out.force), tree.ravel(pull(x)), rtol=1e-5)
     for i in range(2):
         row = jax.tree.map(lambda leaf, i=i: leaf[i], out.contrasts)

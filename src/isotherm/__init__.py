@@ -1,6 +1,8 @@
 """Bayesian sampling with noisy gradients, at the right temperature.
 
-The public names, in the order in which data flows through them.
+What most users need is here, in the order in which data flows through it. The rest is in packages: `iso.data` (rows
+and data sets), `iso.tables` (regression from tables), `iso.interop` (models of other libraries), `iso.scores`,
+`iso.plots`, and `iso.extend` (base classes for samplers, gradients and loops of your own).
 """
 
 import importlib
@@ -13,90 +15,70 @@ from isotherm.transforms import Positive as Positive
 from isotherm.transforms import Simplex as Simplex
 
 # Minibatches
-from isotherm.data.plans import MinibatchPlan as MinibatchPlan
 from isotherm.data.plans import RandomBlocks as RandomBlocks
 from isotherm.data.plans import Reshuffled as Reshuffled
 from isotherm.data.plans import WithoutReplacement as WithoutReplacement
 from isotherm.data.plans import WithReplacement as WithReplacement
-from isotherm.data.weighted import Weighted as Weighted
 
-# Gradients and their noise
+# Gradients, their noise, and coordinates
 from isotherm.gradients.control_variate import ControlVariate as ControlVariate
 from isotherm.gradients.minibatch import FullData as FullData
-from isotherm.gradients.minibatch import Gradient as Gradient
 from isotherm.gradients.minibatch import Minibatch as Minibatch
-from isotherm.preconditioner import DensePreconditioner as DensePreconditioner
-from isotherm.preconditioner import DiagonalPreconditioner as DiagonalPreconditioner
-from isotherm.preconditioner import LowRankPreconditioner as LowRankPreconditioner
-from isotherm.preconditioner import Preconditioner as Preconditioner
-from isotherm.covariance import Covariance as Covariance
 from isotherm.covariance import Dense as Dense
 from isotherm.covariance import Diagonal as Diagonal
 from isotherm.covariance import DiagonalLowRank as DiagonalLowRank
 from isotherm.covariance import MatrixFree as MatrixFree
-from isotherm.covariance import Operator as Operator
+from isotherm.preconditioner import DensePreconditioner as DensePreconditioner
+from isotherm.preconditioner import DiagonalPreconditioner as DiagonalPreconditioner
+from isotherm.preconditioner import LowRankPreconditioner as LowRankPreconditioner
 
 # Samplers
 from isotherm.samplers import CCAdL as CCAdL
 from isotherm.samplers import ModifiedCCAdL as ModifiedCCAdL
 from isotherm.samplers import ModifiedSGLD as ModifiedSGLD
-from isotherm.samplers import Sampler as Sampler
 from isotherm.samplers import SGHMC as SGHMC
 from isotherm.samplers import SGLD as SGLD
 from isotherm.samplers import SGNHT as SGNHT
 
-# What passes between them
-from isotherm.records import Batch as Batch
-from isotherm.records import GradientEstimate as GradientEstimate
-from isotherm.records import Info as Info
-from isotherm.records import Needs as Needs
-from isotherm.records import State as State
-from isotherm.records import Status as Status
-
 from isotherm.errors import IsothermWarning as IsothermWarning
 
-# One step, chains and draws: loaded where they are first used, so that `import isotherm` stays light
+# Chains, draws and what is made of them: loaded on first use, so that `import isotherm` stays light
 _LATER = {
-    "Kernel": "isotherm.kernel",
-    "Visit": "isotherm.kernel",
+    "setup": "isotherm.sampling.by_hand",
+    "warmup": "isotherm.sampling.warmup",
+    "Setup": "isotherm.chains.setup",
     "sample": "isotherm.sampling.sample",
     "sweep": "isotherm.sampling.sample",
-    "warmup": "isotherm.sampling.warmup",
-    "Warmup": "isotherm.tuning.record",
     "Draws": "isotherm.draws",
     "load": "isotherm.draws",
     "diagnose": "isotherm.judging.diagnose",
-    "Diagnosis": "isotherm.judging.record",
-    "reference_posterior": "isotherm.sampling.reference",
     "predict": "isotherm.prediction",
     "log_likelihood": "isotherm.prediction",
     "with_log_likelihood": "isotherm.prediction",
-    "Prediction": "isotherm.prediction.record",
-    "LogLikelihood": "isotherm.prediction.likelihood",
     "report": "isotherm.reporting.run",
+    "reference_posterior": "isotherm.sampling.reference",
 }
-_PACKAGES = ("interop", "plots", "scores")
+_PACKAGES = ("data", "extend", "interop", "plots", "scores", "tables")
 if TYPE_CHECKING:
+    from isotherm import data as data
+    from isotherm import extend as extend
     from isotherm import interop as interop
     from isotherm import plots as plots
     from isotherm import scores as scores
-    from isotherm.judging.diagnose import diagnose as diagnose
-    from isotherm.judging.record import Diagnosis as Diagnosis
+    from isotherm import tables as tables
+    from isotherm.chains.setup import Setup as Setup
     from isotherm.draws import Draws as Draws
     from isotherm.draws import load as load
-    from isotherm.kernel import Kernel as Kernel
-    from isotherm.kernel import Visit as Visit
+    from isotherm.judging.diagnose import diagnose as diagnose
     from isotherm.prediction import log_likelihood as log_likelihood
     from isotherm.prediction import predict as predict
     from isotherm.prediction import with_log_likelihood as with_log_likelihood
-    from isotherm.prediction.likelihood import LogLikelihood as LogLikelihood
-    from isotherm.prediction.record import Prediction as Prediction
-    from isotherm.sampling.reference import reference_posterior as reference_posterior
     from isotherm.reporting.run import report as report
+    from isotherm.sampling.by_hand import setup as setup
+    from isotherm.sampling.reference import reference_posterior as reference_posterior
     from isotherm.sampling.sample import sample as sample
     from isotherm.sampling.sample import sweep as sweep
     from isotherm.sampling.warmup import warmup as warmup
-    from isotherm.tuning.record import Warmup as Warmup
 
 __version__ = "0.1.0"
 

@@ -5,15 +5,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree
 
-from isotherm import tree
+from isotherm import keys, tree
 from isotherm.data.plans import MinibatchPlan, WithReplacement
-from isotherm.gradients.minibatch import FullData, Gradient
+from isotherm.gradients.minibatch import Gradient
 from isotherm.preconditioner import Preconditioner
 from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler
 from isotherm.transforms import Constraint
-
-_START = 2**32 - 2  # a fold of the chain's key that no step number reaches
 
 
 class Visit(eqx.Module):
@@ -44,7 +42,7 @@ class Kernel(eqx.Module):
 
     def begin(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         """The state before its covariance is seeded."""
-        return self.sampler.init(position, key=jax.random.fold_in(key, _START))
+        return self.sampler.init(position, key=jax.random.fold_in(key, keys.CHAIN_START))
 
     def settle(
         self, state: State, data: PyTree, *, key: Key[Array, ""], time: int | Int[Array, ""] = 1
@@ -53,20 +51,20 @@ class Kernel(eqx.Module):
 
         `time` counts how often that was done in a chain, so that the batches are others each time.
         """
-        key = jax.random.fold_in(jax.random.fold_in(key, _START), time)
+        key = jax.random.fold_in(jax.random.fold_in(key, keys.CHAIN_START), time)
         return self._seeded(self.sampler.settle(state), data, key=key)
 
     def step(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> tuple[State, Info, Visit]:
         """One step of the chain whose key is `key`, on `data` as arranged by the minibatch plan."""
-        keys = jax.random.split(jax.random.fold_in(key, state.step), 4)
-        state = self.sampler.drift(state, key=keys[0])
-        batch = self.batch(data, state.step, key=keys[1], chain_key=key)
-        estimate = self.estimate(state.position, batch, needs=self.sampler.needs, key=keys[2])
+        drift, batch, signs, kick = jax.random.split(jax.random.fold_in(key, state.step), 4)
+        state = self.sampler.drift(state, key=drift)
+        rows = self.batch(data, state.step, key=batch, chain_key=key)
+        estimate = self.estimate(state.position, rows, needs=self.sampler.needs, key=signs)
         # Of the estimate's operator, which holds functions, no loop could keep anything.
         visit = Visit(
             state.position, GradientEstimate(estimate.force, estimate.contrasts, estimate.log_density)
         )
-        state, info = self.sampler.kick(state, estimate, key=keys[3])
+        state, info = self.sampler.kick(state, estimate, key=kick)
         return state, info, visit
 
     def params(self, position: PyTree) -> PyTree:
@@ -99,16 +97,16 @@ class Kernel(eqx.Module):
         if covariance is None:
             return state
         batches, contrasts = covariance.seed(tree.size(state.position))
-        if batches == 0 or isinstance(self.gradient, FullData):
+        if batches == 0 or self.gradient.all_rows:
             return state
         # The contrasts of one batch of n rows have a rank of n - 1 at most.
         wanted, contrasts = batches * contrasts, min(contrasts, max(1, (self.batch_size - 1) // 2))
         batches = -(-wanted // contrasts)
 
         def look(i: Int[Array, ""]) -> GradientEstimate:
-            keys = jax.random.split(jax.random.fold_in(key, i), 3)
-            batch = self.batch(data, i, key=keys[0], chain_key=keys[2])
-            return self.estimate(state.position, batch, needs=Needs(contrasts=contrasts), key=keys[1])
+            rows, signs, chain = jax.random.split(jax.random.fold_in(key, i), 3)
+            batch = self.batch(data, i, key=rows, chain_key=chain)
+            return self.estimate(state.position, batch, needs=Needs(contrasts=contrasts), key=signs)
 
         brought = jax.tree.leaves(jax.eval_shape(lambda: look(jnp.zeros((), jnp.int32)).contrasts))
         state = jax.lax.fori_loop(0, batches, lambda i, x: self.sampler.learn(x, look(i)), state)

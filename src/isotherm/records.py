@@ -87,16 +87,35 @@ class State(eqx.Module):
 
 
 class Info(eqx.Module):
-    """What a reader of the step wants to know; entries nobody reads are not computed under `jit`.
+    """What a reader of the step wants to know; entries that nobody reads are not computed under `jit`.
 
-    `virial` is theta.grad U / N_d where the gradient was taken; `s` is the largest eigenvalue of
-    S = h^2 beta C M^-1, the number that decides stability; `clipped` counts the directions in which the
-    added noise would have needed a negative variance.
+    `clipped` counts the directions in which the added noise would have needed a negative variance.
     """
 
     kinetic_temperature: Float[Array, ""] | None
-    virial: Float[Array, ""]
     xi: Float[Array, ""] | None
-    s: Float[Array, ""] | None
     clipped: Int[Array, ""] | None
     status: Int[Array, ""]
+
+
+class Temperatures(eqx.Module):
+    """The numbers of a step from which temperatures are taken.
+
+    `position` is where the force of the step has to be paired with the position: their covariance is then the
+    configurational temperature. `kinetic` is the kinetic temperature of each leaf, `None` without a momentum.
+    """
+
+    position: PyTree[Array]
+    kinetic: Float[Array, " leaves"] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """The gradient noise at a point, in units of a sampler's step: S = h^2 beta C M^-1.
+
+    `s` is the largest eigenvalue of S, `trace` its trace, and `effective_rank` is tr(S)^2 / tr(S^2).
+    """
+
+    s: float
+    trace: float
+    effective_rank: float

@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from isotherm import tree
 
-_FORMAT = 1
+_FORMAT = 2
 _DAMAGE = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, zlib.error, OverflowError)
 
 

@@ -152,6 +152,10 @@ def _is_transform(x: Any) -> bool:
     return x is None or hasattr(x, "log_abs_det_jacobian")
 
 
+class OutsideSupportError(ValueError):
+    """Parameters outside the support of their transforms."""
+
+
 def check_support(constraint: Constraint, params: PyTree) -> None:
     """Refuse a start outside the support, by the name of its leaf."""
     free = constraint.free(params)
@@ -160,6 +164,5 @@ def check_support(constraint: Constraint, params: PyTree) -> None:
         near = jnp.abs(x - again) <= 1e-2 * jnp.max(jnp.abs(x), initial=0.0)
         if not bool(jnp.all(jnp.isfinite(f)) & jnp.all(near)):
             label = f"init.{name}" if name else "init"
-            raise must(
-                label, "inside the support of its transform", x, "Start inside it, not on its boundary."
-            )
+            rule, repair = "inside the support of its transform", "Start inside it, not on its boundary."
+            raise must(label, rule, x, repair, error=OutsideSupportError)

@@ -107,7 +107,7 @@ def test_burn_in_ends_with_a_fresh_average(sampler, seen):
     far = jnp.full(2, 10.0)
     draws = call(sampler, model=(posterior, data, far), burn_in=300, num_draws=2, num_chains=1)
     data = jnp.asarray(data)
-    kernel = iso.Kernel(sampler, iso.Minibatch(posterior), num_data=40, batch_size=8)
+    kernel = iso.extend.Kernel(sampler, iso.Minibatch(posterior), num_data=40, batch_size=8)
     key = jax.random.fold_in(jax.random.key(0), 0)
     step = jax.jit(lambda s: kernel.step(s, data, key=key)[0])
     state = kernel.init(far, data, key=key)
@@ -118,7 +118,7 @@ def test_burn_in_ends_with_a_fresh_average(sampler, seen):
     assert int(fresh.count) == seen
     if seen == 0:
         assert not np.any(fresh.operator.matrix)
-    state = iso.State(state.position, state.momentum, state.xi, fresh, state.step)
+    state = iso.extend.State(state.position, state.momentum, state.xi, fresh, state.step)
     np.testing.assert_allclose(draws.posterior[0, 1], step(step(state)).position, rtol=1e-4)
 
 

@@ -17,7 +17,7 @@ ROWS = np.arange(N, dtype=np.float32) / N
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
-class Recorded(iso.Gradient):
+class Recorded(iso.extend.Gradient):
     """A force known at every position, plus noise of its own; its one contrast is the rows of the batch."""
 
     noise: float = 0.0
@@ -26,14 +26,14 @@ class Recorded(iso.Gradient):
     def __call__(self, position, batch, *, needs, key):
         del needs
         force = -(position**3) + self.noise * jax.random.normal(key, position.shape)
-        return iso.GradientEstimate(force, batch.rows[None], jnp.zeros(()))
+        return iso.extend.GradientEstimate(force, batch.rows[None], jnp.zeros(()))
 
 
 @pytest.mark.parametrize("name", ["SGLD", "SGHMC", "CCAdL-dense"])
 def test_the_force_is_that_of_the_position_it_moves(name):
     """The gradient is taken at the position after the drift, and the visit says where that was."""
     sampler, key = SAMPLERS[name], jax.random.key(1)
-    kernel = iso.Kernel(sampler, Recorded(), N, D)
+    kernel = iso.extend.Kernel(sampler, Recorded(), N, D)
     before = kernel.init(jnp.asarray([1.0, -0.5, 0.2, 2.0]), jnp.asarray(ROWS), key=key)
     where = np.asarray(sampler.drift(before, key=jax.random.key(2)).position)
     after, _, visit = kernel.step(before, jnp.asarray(ROWS), key=key)
@@ -48,7 +48,7 @@ def test_the_force_is_that_of_the_position_it_moves(name):
 def test_the_force_of_a_symmetric_step(name):
     """Between its halves: of SGHMC the second half of the drift is still to come."""
     sampler, key = SAMPLERS[name], jax.random.key(1)
-    kernel = iso.Kernel(sampler, Recorded(), N, D)
+    kernel = iso.extend.Kernel(sampler, Recorded(), N, D)
     before = kernel.init(jnp.asarray([1.0, -0.5, 0.2, 2.0]), jnp.asarray(ROWS), key=key)
     after, _, visit = kernel.step(before, jnp.asarray(ROWS), key=key)
     np.testing.assert_allclose(visit.estimate.force, -(visit.position**3), rtol=1e-5)
@@ -63,7 +63,7 @@ def test_rows_gradient_noise_and_added_noise_are_independent():
     Correlations of independent variables have standard deviation 4000^(-1/2); six of them in any of 780 pairs is
     a false alarm of 2e-6. One key in two places makes a correlation near 1.
     """
-    kernel = iso.Kernel(iso.SGHMC(h, A), Recorded(1.0), N, D)
+    kernel = iso.extend.Kernel(iso.SGHMC(h, A), Recorded(1.0), N, D)
 
     def chain(key):
         def step(before, _):
@@ -82,7 +82,7 @@ def test_rows_gradient_noise_and_added_noise_are_independent():
     assert np.abs(correlation).max() < 6 / np.sqrt(CHAINS)
 
 
-class ShowRows(iso.Gradient):
+class ShowRows(iso.extend.Gradient):
     """A force that is the rows of the batch, each at the place where it is stored."""
 
     all_rows = False
@@ -90,7 +90,7 @@ class ShowRows(iso.Gradient):
     def __call__(self, position, batch, *, needs, key):
         del needs, key
         force = jnp.zeros_like(position).at[batch.index].set(batch.rows)
-        return iso.GradientEstimate(force, None, jnp.zeros(()))
+        return iso.extend.GradientEstimate(force, None, jnp.zeros(()))
 
 
 def test_rows_are_stored_in_a_new_order_when_it_is_time():

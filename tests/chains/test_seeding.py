@@ -14,7 +14,7 @@ POSITION = jnp.asarray([1.0, -0.5, 0.2, 2.0, 0.7])
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
-class Marked(iso.Gradient):
+class Marked(iso.extend.Gradient):
     """Contrasts that tell the number asked for, the rows and the position: sqrt(k), the first row, the position."""
 
     all_rows = False
@@ -23,11 +23,11 @@ class Marked(iso.Gradient):
         del key
         k = BATCH if needs.contrasts == "exact" else needs.contrasts
         z = jnp.stack([jnp.sqrt(1.0 * k), batch.rows[0, 0], position[2], position[3], jnp.ones(())])
-        return iso.GradientEstimate(-position, jnp.tile(z, (k, 1)) if k else None, jnp.zeros(()))
+        return iso.extend.GradientEstimate(-position, jnp.tile(z, (k, 1)) if k else None, jnp.zeros(()))
 
 
 def kernel_of(covariance, **settings):
-    return iso.Kernel(iso.CCAdL(0.1, 1.0, covariance, **settings), Marked(), N, BATCH)
+    return iso.extend.Kernel(iso.CCAdL(0.1, 1.0, covariance, **settings), Marked(), N, BATCH)
 
 
 def diagonal_of(state):
@@ -68,7 +68,9 @@ def test_enough_contrasts_for_a_matrix():
 
 
 def test_a_sampler_without_a_covariance_is_not_seeded():
-    state = iso.Kernel(iso.SGNHT(0.1, 1.0), Marked(), N, BATCH).init(POSITION, ROWS, key=jax.random.key(1))
+    state = iso.extend.Kernel(iso.SGNHT(0.1, 1.0), Marked(), N, BATCH).init(
+        POSITION, ROWS, key=jax.random.key(1)
+    )
     assert state.covariance is None
 
 
@@ -76,7 +78,7 @@ def test_batches_are_drawn_anew_for_each_and_after_burn_in():
     """The mean square of the first rows of 16 batches: of the same batch 16 times it would be one row's square."""
     kernel, key = kernel_of(iso.Diagonal()), jax.random.key(2)
     state = kernel.init(POSITION, ROWS, key=key)
-    moved = iso.State(2 * POSITION, state.momentum, state.xi, state.covariance, jnp.asarray(300))
+    moved = iso.extend.State(2 * POSITION, state.momentum, state.xi, state.covariance, jnp.asarray(300))
     settled = kernel.settle(moved, ROWS, key=key)
     found = [float(diagonal_of(x)[1]) for x in (state, settled)]
     assert found[0] != found[1]

@@ -30,7 +30,7 @@ def averages(covariance):
     average = covariance.init(LIKE)
     for t in range(STEPS):
         contrasts = jax.tree.map(lambda x, t=t: jnp.asarray(x[t], jnp.float32), CONTRASTS)
-        average = covariance.update(average, iso.GradientEstimate(LIKE, contrasts, jnp.zeros(())))
+        average = covariance.update(average, iso.extend.GradientEstimate(LIKE, contrasts, jnp.zeros(())))
         yield average
 
 

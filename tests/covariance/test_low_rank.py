@@ -21,7 +21,7 @@ def averages(kind, contrasts):
     like = jnp.zeros(contrasts.shape[-1])
 
     def step(average, z):
-        average = kind.update(average, iso.GradientEstimate(like, z, jnp.zeros(())))
+        average = kind.update(average, iso.extend.GradientEstimate(like, z, jnp.zeros(())))
         return average, average
 
     return jax.jit(lambda z: jax.lax.scan(step, kind.init(like), z)[1])(jnp.asarray(contrasts, jnp.float32))

@@ -148,7 +148,7 @@ def test_no_noise_is_nothing(kind):
     """C = 0, before any contrast and after contrasts that are all zero: no NaN, and the identity where it must be."""
     empty = kind.init(LIKE)
     zeros = jax.tree.map(lambda x: jnp.zeros((1, *x.shape)), LIKE)
-    seen = kind.update(empty, iso.GradientEstimate(LIKE, zeros, jnp.zeros(())))
+    seen = kind.update(empty, iso.extend.GradientEstimate(LIKE, zeros, jnp.zeros(())))
     x = from_vector(np.arange(1.0, 1 + D))
     for average in (empty, seen):
         C = average.operator
@@ -178,7 +178,7 @@ def test_a_covariance_is_shown_whitened_noise(mass):
     """M^-1/2 z and M^-1/2 C M^-1/2; the force is left as it is."""
     _, matrix = dense()
     z = np.random.default_rng(9).normal(size=(3, D))
-    estimate = iso.GradientEstimate(
+    estimate = iso.extend.GradientEstimate(
         from_vector(z[0]),
         jax.vmap(from_vector)(jnp.asarray(z)),
         jnp.zeros(()),
@@ -195,7 +195,7 @@ def averaged(kind, contrasts, like=LIKE):
     """The average after each of (steps, k, d) contrasts, which are in the dtype of `like`."""
     shaped = lambda z: jax.vmap(lambda v: tree.unravel_like(v, like))(z)
     step = lambda average, z: (
-        kind.update(average, iso.GradientEstimate(like, shaped(z), jnp.zeros(()))),
+        kind.update(average, iso.extend.GradientEstimate(like, shaped(z), jnp.zeros(()))),
         None,
     )
     return jax.lax.scan(step, kind.init(like), contrasts)[0]

@@ -64,7 +64,9 @@ def test_neighbours_scatter():
 def _step(plan, num_data):
     """One kernel step with a minibatch gradient, as a function of arrays, and their shapes."""
     posterior = iso.Posterior(lambda w, row: -((row["y"] - row["x"] @ w) ** 2) / 2, lambda w: -w @ w / 2)
-    kernel = iso.Kernel(iso.CCAdL(1e-3, 1.0, iso.Dense()), iso.Minibatch(posterior), num_data, 50, plan)
+    kernel = iso.extend.Kernel(
+        iso.CCAdL(1e-3, 1.0, iso.Dense()), iso.Minibatch(posterior), num_data, 50, plan
+    )
     extra = plan.rows_per_run - 1 if isinstance(plan, iso.RandomBlocks) else 0
     rows = num_data + extra
     data = {

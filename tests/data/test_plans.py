@@ -178,20 +178,22 @@ def test_a_batch_holds_the_rows_of_its_index(plan):
     assert sorted(np.asarray(arranged["y"])[:50]) == list(range(50))
 
 
-class CountRows(iso.Gradient):
+class CountRows(iso.extend.Gradient):
     """A force that says which rows were drawn, and moves nothing that matters."""
 
     all_rows = False
 
     def __call__(self, position, batch, *, needs, key):
         del needs, key
-        return iso.GradientEstimate(jnp.zeros_like(position).at[batch.index].add(1.0), None, jnp.zeros(()))
+        return iso.extend.GradientEstimate(
+            jnp.zeros_like(position).at[batch.index].add(1.0), None, jnp.zeros(())
+        )
 
 
 @eqx.filter_jit
 def visits(plan, num_data, batch_size, keys, num_steps):
     """Row counts as the kernel sees them: (chains, steps, N)."""
-    kernel = iso.Kernel(iso.SGLD(1e-3), CountRows(), num_data, batch_size, plan)
+    kernel = iso.extend.Kernel(iso.SGLD(1e-3), CountRows(), num_data, batch_size, plan)
     data = plan.arrange(jnp.zeros(num_data), key=jax.random.key(11))
 
     def chain(key):

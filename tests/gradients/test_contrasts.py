@@ -38,7 +38,7 @@ CASES = {
     "batched": (DESIGNS["with, n=3"], BATCHED),
 }
 cases = pytest.mark.parametrize(("design", "posterior"), CASES.values(), ids=CASES.keys())
-HALVES, SIGNS = iso.Needs(contrasts=1), iso.Needs(contrasts=3)
+HALVES, SIGNS = iso.extend.Needs(contrasts=1), iso.extend.Needs(contrasts=3)
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -81,7 +81,7 @@ def test_random_signs(design, posterior, monkeypatch):
         return jnp.asarray(every, dtype)
 
     monkeypatch.setattr(jax.random, "rademacher", all_of_them)
-    force, z, log_density, _ = estimates(posterior, design, iso.Needs(contrasts=len(every)))
+    force, z, log_density, _ = estimates(posterior, design, iso.extend.Needs(contrasts=len(every)))
     assert_equal(second_moment(z), covariance_of_the_force(design[0]))
     assert_equal(force.mean(axis=0), row_gradients().sum(axis=0) + PRIOR_GRADIENT)
     np.testing.assert_allclose(log_density, estimates(posterior, design)[2], rtol=ROUNDING)
@@ -89,7 +89,7 @@ def test_random_signs(design, posterior, monkeypatch):
 
 def contrasts_of_one_batch(needs, count):
     """Contrasts of one batch of four rows under many keys: (count, k, d)."""
-    batch = iso.Batch({k: v[:4] for k, v in ROWS.items()}, jnp.arange(4), N, 1.0)
+    batch = iso.extend.Batch({k: v[:4] for k, v in ROWS.items()}, jnp.arange(4), N, 1.0)
     one = lambda key: (
         iso.Minibatch(POSTERIOR)(unflat(jnp.ones(DIMENSION)), batch, needs=needs, key=key).contrasts
     )
@@ -103,7 +103,7 @@ ROWS = {"x": jnp.asarray(np.random.default_rng(1).normal(size=(4, 2)), jnp.float
 def test_signs_are_drawn_anew_for_each_contrast():
     """Given the batch: E[z z'] is its own C, and two contrasts of one batch are uncorrelated. 5 errors, 6e-7 each."""
     z = contrasts_of_one_batch(SIGNS, 4000)
-    batch = iso.Batch(ROWS, jnp.arange(4), N, 1.0)
+    batch = iso.extend.Batch(ROWS, jnp.arange(4), N, 1.0)
     own = BatchNoise(POSTERIOR, unflat(jnp.ones(DIMENSION)), batch, halved=False)
     C = np.column_stack([np.asarray(flat(own.mv(unflat(e)))) for e in jnp.eye(DIMENSION)])
     for i, j in itertools.product(range(DIMENSION), repeat=2):
@@ -113,7 +113,9 @@ def test_signs_are_drawn_anew_for_each_contrast():
 
 
 @cases
-@pytest.mark.parametrize("needs", [iso.Needs(1, True), iso.Needs(0, True)], ids=["halved", "whole"])
+@pytest.mark.parametrize(
+    "needs", [iso.extend.Needs(1, True), iso.extend.Needs(0, True)], ids=["halved", "whole"]
+)
 def test_operator_of_a_batch(design, posterior, needs):
     """Batch by batch (N^2/n) f V x, whose mean over all batches is C x."""
     batches, factor = design
@@ -128,9 +130,9 @@ def test_operator_of_a_batch(design, posterior, needs):
 @designs
 def test_all_ways_have_the_force_of_the_plain_gradient(design):
     """Batch by batch, to rounding, and so does the log-density: what is known of the noise costs no accuracy."""
-    plain, _, density, _ = estimates(POSTERIOR, design, iso.Needs.NOTHING)
+    plain, _, density, _ = estimates(POSTERIOR, design, iso.extend.Needs.NOTHING)
     assert_equal(plain.mean(axis=0), row_gradients().sum(axis=0) + PRIOR_GRADIENT)
-    for needs in (HALVES, SIGNS, iso.Needs.EXACT, iso.Needs(1, True)):
+    for needs in (HALVES, SIGNS, iso.extend.Needs.EXACT, iso.extend.Needs(1, True)):
         force, z, other, _ = estimates(POSTERIOR, design, needs)
         assert_equal(force, plain)
         assert_equal(other, density)
@@ -202,7 +204,7 @@ def largest(posterior, covariance, scheme="euler"):
     """Numbers in the largest array that a start and a step compute on the way."""
     rows = {"x": jnp.zeros((2 * N_ROWS, WIDE)), "y": jnp.zeros(2 * N_ROWS, int)}
     sampler = iso.CCAdL(0.1, 1.0, covariance, scheme=scheme)
-    kernel = iso.Kernel(sampler, iso.Minibatch(posterior), 2 * N_ROWS, N_ROWS)
+    kernel = iso.extend.Kernel(sampler, iso.Minibatch(posterior), 2 * N_ROWS, N_ROWS)
 
     def step(position, rows, key):
         return kernel.step(kernel.init(position, rows, key=key), rows, key=key)[:2]

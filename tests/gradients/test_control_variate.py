@@ -48,7 +48,9 @@ def rest_of(order):
 
 
 @orders
-@pytest.mark.parametrize("needs", [iso.Needs.NOTHING, iso.Needs(contrasts=1), iso.Needs.EXACT])
+@pytest.mark.parametrize(
+    "needs", [iso.extend.Needs.NOTHING, iso.extend.Needs(contrasts=1), iso.extend.Needs.EXACT]
+)
 def test_the_force_has_no_bias_and_the_noise_of_the_rest(order, needs):
     force, z, log_density, _ = estimates(bound(order).expanded, PAIRS, needs)
     want = row_gradients().sum(axis=0) + PRIOR_GRADIENT
@@ -70,8 +72,8 @@ def test_each_order_leaves_less():
 @orders
 def test_at_the_anchor_there_is_no_noise(order):
     control = bound(order)
-    batch = iso.Batch(jax.tree.map(lambda x: x[:2], DATA), jnp.arange(2), N, 1.0)
-    out = control(ANCHOR, batch, needs=iso.Needs(contrasts=1), key=jax.random.key(0))
+    batch = iso.extend.Batch(jax.tree.map(lambda x: x[:2], DATA), jnp.arange(2), N, 1.0)
+    out = control(ANCHOR, batch, needs=iso.extend.Needs(contrasts=1), key=jax.random.key(0))
     exact = jax.grad(lambda t: POSTERIOR.log_density(t, DATA))(ANCHOR)
     np.testing.assert_allclose(flat(out.force), flat(exact), rtol=1e-5)
     np.testing.assert_allclose(flat(jax.tree.map(lambda x: x[0], out.contrasts)), 0, atol=1e-5)
@@ -94,16 +96,16 @@ def test_sums_over_pieces_are_sums_over_rows(monkeypatch):
     assert passes.sums(posterior, data, theta, order=1)[2] is None
 
 
-@pytest.mark.parametrize("needs", [iso.Needs(contrasts=1), iso.Needs.EXACT])
+@pytest.mark.parametrize("needs", [iso.extend.Needs(contrasts=1), iso.extend.Needs.EXACT])
 def test_weights_make_up_for_unequal_probabilities(needs):
     """Every pair of tickets, equally likely: the mean force, its covariance, and that of the contrasts."""
-    plan = iso.Weighted(TICKETS)
+    plan = iso.data.Weighted(TICKETS)
     assert plan.noise_factor(N, 2) == 1
     pairs = np.asarray(plan.table)[np.array(list(itertools.product(range(TICKETS.sum()), repeat=2)))]
 
     def one(index):
         rows = jax.tree.map(lambda x: x[index], DATA)
-        batch = iso.Batch(rows, index, N, 1.0, weights=plan.weights[index])
+        batch = iso.extend.Batch(rows, index, N, 1.0, weights=plan.weights[index])
         out = iso.Minibatch(POSTERIOR)(POSITION, batch, needs=needs, key=jax.random.key(0))
         return flat(out.force), jax.vmap(flat)(out.contrasts), out.log_density
 
@@ -120,9 +122,11 @@ def test_weights_make_up_for_unequal_probabilities(needs):
 
 
 def test_operator_of_a_weighted_batch():
-    plan, index = iso.Weighted(TICKETS), jnp.asarray([1, 3, 1, 4])
-    batch = iso.Batch(jax.tree.map(lambda x: x[index], DATA), index, N, 1.0, weights=plan.weights[index])
-    needs = iso.Needs(contrasts="exact", operator=True)
+    plan, index = iso.data.Weighted(TICKETS), jnp.asarray([1, 3, 1, 4])
+    batch = iso.extend.Batch(
+        jax.tree.map(lambda x: x[index], DATA), index, N, 1.0, weights=plan.weights[index]
+    )
+    needs = iso.extend.Needs(contrasts="exact", operator=True)
     out = iso.Minibatch(POSTERIOR)(POSITION, batch, needs=needs, key=jax.random.key(0))
     z = np.asarray(jax.vmap(flat)(out.contrasts), np.float64)
     x = {"w": jnp.asarray([1.0, -2.0]), "b": jnp.asarray(0.5)}
@@ -131,7 +135,7 @@ def test_operator_of_a_weighted_batch():
 
 
 def test_rows_are_drawn_by_their_tickets():
-    plan, key = iso.Weighted(TICKETS), jax.random.key(1)
+    plan, key = iso.data.Weighted(TICKETS), jax.random.key(1)
     batch = plan.batch(DATA, jnp.asarray(0), num_data=N, batch_size=20_000, key=key, chain_key=key)
     counts = np.bincount(np.asarray(batch.index), minlength=N)
     expected = 20_000 * TICKETS / TICKETS.sum()

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @designs
-@pytest.mark.parametrize("needs", [iso.Needs.NOTHING, iso.Needs.EXACT])
+@pytest.mark.parametrize("needs", [iso.extend.Needs.NOTHING, iso.extend.Needs.EXACT])
 def test_mean_force_is_the_full_gradient(design, needs):
     """Over all batches; the prior once, however large N/n is."""
     force, _, log_density, _ = estimates(POSTERIOR, design, needs)
@@ -69,25 +69,27 @@ def test_the_prior_is_not_in_the_covariance():
     np.testing.assert_allclose(difference, np.broadcast_to(PRIOR_GRADIENT, difference.shape), rtol=1e-4)
 
 
-@pytest.mark.parametrize("needs", [iso.Needs.NOTHING, iso.Needs.EXACT])
+@pytest.mark.parametrize("needs", [iso.extend.Needs.NOTHING, iso.extend.Needs.EXACT])
 def test_batched_and_per_datum_forms_agree(needs):
     design = DESIGNS["with replacement, n=3"]
     one = estimates(POSTERIOR, design, needs)
     other = estimates(BATCHED, design, needs)
-    assert (one[1] is None) == (needs is iso.Needs.NOTHING)
+    assert (one[1] is None) == (needs is iso.extend.Needs.NOTHING)
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=ROUNDING, atol=ROUNDING * np.abs(a).max())
 
 
 def test_asking_for_the_noise_does_not_change_the_force():
     design = DESIGNS["without replacement, n=3"]
-    plain, exact = (estimates(POSTERIOR, design, needs)[0] for needs in (iso.Needs.NOTHING, iso.Needs.EXACT))
+    plain, exact = (
+        estimates(POSTERIOR, design, needs)[0] for needs in (iso.extend.Needs.NOTHING, iso.extend.Needs.EXACT)
+    )
     np.testing.assert_allclose(plain, exact, rtol=ROUNDING, atol=ROUNDING * np.abs(plain).max())
 
 
 def test_full_data_has_no_noise():
-    batch = iso.Batch(DATA, jnp.arange(N), N, 0.0)
-    estimate = iso.FullData(POSTERIOR)(POSITION, batch, needs=iso.Needs.EXACT, key=jax.random.key(0))
+    batch = iso.extend.Batch(DATA, jnp.arange(N), N, 0.0)
+    estimate = iso.FullData(POSTERIOR)(POSITION, batch, needs=iso.extend.Needs.EXACT, key=jax.random.key(0))
     want = row_gradients().sum(axis=0) + PRIOR_GRADIENT
     np.testing.assert_allclose(flat(estimate.force), want, rtol=ROUNDING)
     assert all((np.asarray(z) == 0).all() for z in jax.tree.leaves(estimate.contrasts))

@@ -144,7 +144,7 @@ class Underestimated(iso.Minibatch):
     def __call__(self, position, batch, *, needs, key):
         found = iso.Minibatch.__call__(self, position, batch, needs=needs, key=key)
         contrasts = jax.tree.map(lambda z: z * 0.1**0.5, found.contrasts)
-        return iso.GradientEstimate(found.force, contrasts, found.log_density)
+        return iso.extend.GradientEstimate(found.force, contrasts, found.log_density)
 
 
 def two_modes():

@@ -94,7 +94,7 @@ models = pytest.mark.parametrize(("posterior", "params", "data"), MODELS.values(
 
 def a_batch(data):
     index = jnp.asarray([7, 0, 3, 11, 4])
-    return iso.Batch(jax.tree.map(lambda x: x[index], data), index, N, 1 - BATCH / N)
+    return iso.extend.Batch(jax.tree.map(lambda x: x[index], data), index, N, 1 - BATCH / N)
 
 
 def centred_gradients(posterior, params, batch):
@@ -128,7 +128,7 @@ def test_contrasts_are_like_the_parameters(posterior, params, data):
     batch = a_batch(data)
     G = centred_gradients(posterior, params, batch)
     c = N * np.sqrt((1 - BATCH / N) / BATCH)
-    for needs, count in ((iso.Needs(1), 1), (iso.Needs(3), 3), (iso.Needs.EXACT, BATCH)):
+    for needs, count in ((iso.extend.Needs(1), 1), (iso.extend.Needs(3), 3), (iso.extend.Needs.EXACT, BATCH)):
         gradient = lambda p, b, needs=needs: iso.Minibatch(posterior)(
             p, b, needs=needs, key=jax.random.key(0)
         )
@@ -142,7 +142,7 @@ def test_contrasts_are_like_the_parameters(posterior, params, data):
         if needs.contrasts == 1:
             halves = (G[:2].mean(axis=0) - G[2:].mean(axis=0)) / np.sqrt(1 / 2 + 1 / 3)
             np.testing.assert_allclose(rows[0], c * halves, atol=1e-5 * np.abs(rows).max())
-        if needs == iso.Needs.EXACT:
+        if needs == iso.extend.Needs.EXACT:
             want = c * np.sqrt(BATCH / (BATCH - 1)) * G
             np.testing.assert_allclose(rows, want, atol=1e-5 * np.abs(rows).max())
 

@@ -38,7 +38,7 @@ def sampler_end(sampler):
     """Position and xi of every chain after the last step, in a loop around the kernel."""
     posterior, data, init = normal_mean()
     rows = jnp.asarray(data)
-    kernel = iso.Kernel(sampler, iso.Minibatch(posterior), len(rows), batch_size=8)
+    kernel = iso.extend.Kernel(sampler, iso.Minibatch(posterior), len(rows), batch_size=8)
 
     def run(key):
         step = lambda _, state: kernel.step(state, rows, key=key)[0]

@@ -21,7 +21,7 @@ KNOWN = iso.Diagonal(averaging=1.0)
 POSTERIOR = iso.Posterior(lambda theta, row: 0.0 * row, lambda theta: -jnp.sum(theta**2) / 2)
 
 
-class CoordinateNoise(iso.Gradient):
+class CoordinateNoise(iso.extend.Gradient):
     """-theta plus noise of variance C0 + C1 theta_i^2; its one contrast is exact for `Diagonal`."""
 
     all_rows = True
@@ -30,7 +30,7 @@ class CoordinateNoise(iso.Gradient):
         del batch
         sd = jnp.sqrt(C0 + C1 * position**2)
         force = -position + sd * jax.random.normal(key, position.shape)
-        return iso.GradientEstimate(force, None if not needs.contrasts else sd[None], jnp.zeros(()))
+        return iso.extend.GradientEstimate(force, None if not needs.contrasts else sd[None], jnp.zeros(()))
 
 
 def sweep(samplers, *, seed, dimension, num_chains, num_steps):

@@ -35,7 +35,7 @@ INIT = {"w": jnp.zeros(2), "rest": (jnp.zeros(()), jnp.ones((1, 2)))}
 
 
 def kernel_of(sampler):
-    return iso.Kernel(sampler, iso.Minibatch(POSTERIOR), num_data=60, batch_size=6)
+    return iso.extend.Kernel(sampler, iso.Minibatch(POSTERIOR), num_data=60, batch_size=6)
 
 
 @eqx.filter_jit

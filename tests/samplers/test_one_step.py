@@ -54,7 +54,7 @@ class Case:
     `kick` is what the force is multiplied by, and `moves` the share of the drift that comes before the gradient.
     """
 
-    sampler: iso.Sampler
+    sampler: iso.extend.Sampler
     keeps: np.ndarray
     noise: np.ndarray
     covariance: np.ndarray | None = None

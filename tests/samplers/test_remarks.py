@@ -28,7 +28,7 @@ MASS = jnp.asarray([2.0, 0.5])
 
 
 def clipped_steps(sampler, num_steps=50):
-    kernel = iso.Kernel(sampler, KnownNoise(GaussianTarget(np.eye(2)), constant(NOISE)), 2, 2)
+    kernel = iso.extend.Kernel(sampler, KnownNoise(GaussianTarget(np.eye(2)), constant(NOISE)), 2, 2)
 
     def step(state, _):
         state, info, _ = kernel.step(state, jnp.zeros(2), key=jax.random.key(1))
@@ -51,7 +51,7 @@ def test_smallest_friction_is_half_beta_h_lambda(h, temperature):
 def visited(sampler, start, keys, num_steps=200):
     """Positions where the gradient was taken, from rest: (chains, steps, d)."""
     p = remarks.problem()
-    kernel = iso.Kernel(sampler, iso.Minibatch(p.posterior), remarks.NUM_DATA, 50)
+    kernel = iso.extend.Kernel(sampler, iso.Minibatch(p.posterior), remarks.NUM_DATA, 50)
     rows = {k: jnp.asarray(v) for k, v in p.rows.items()}
 
     def chain(key):

@@ -157,8 +157,10 @@ def kicks(sampler, contrasts):
 
         def one(p, force):
             start = sampler.init(unit(THETA), key=jax.random.key(5))
-            state = iso.State(start.position, unit(p), jnp.asarray(XI), start.covariance, jnp.asarray(STEP))
-            estimate = iso.GradientEstimate(unit(force), z, jnp.zeros(()))
+            state = iso.extend.State(
+                start.position, unit(p), jnp.asarray(XI), start.covariance, jnp.asarray(STEP)
+            )
+            estimate = iso.extend.GradientEstimate(unit(force), z, jnp.zeros(()))
             after, _ = sampler.kick(state, estimate, key=jax.random.key(6))
             return np.asarray(tree.ravel(after.momentum))
 

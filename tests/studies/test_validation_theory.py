@@ -68,7 +68,7 @@ def test_noise_is_that_of_the_plan(plan):
         rows = plan.arrange(data, key=keys[0])
         step = jnp.zeros((), int)
         batch = plan.batch(rows, step, num_data=N, batch_size=n, key=keys[1], chain_key=keys[2])
-        return gradient(target.unravel(x), batch, needs=iso.Needs.NOTHING, key=keys[3]).force
+        return gradient(target.unravel(x), batch, needs=iso.extend.Needs.NOTHING, key=keys[3]).force
 
     forces = jax.jit(jax.vmap(force))(jax.random.split(jax.random.key(4), count))
     forces = np.asarray(forces, np.float64)

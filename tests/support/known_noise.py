@@ -87,7 +87,7 @@ def _say_nothing(position: PyTree, row: Float[Array, ""]) -> Float[Array, ""]:
     return 0.0 * row
 
 
-class KnownNoise(iso.Gradient):
+class KnownNoise(iso.extend.Gradient):
     """The exact force of `target` plus normal noise of covariance `scale` B(theta) B(theta)'."""
 
     target: GaussianTarget
@@ -96,14 +96,14 @@ class KnownNoise(iso.Gradient):
 
     all_rows = True
 
-    def __call__(self, position, batch, *, needs, key) -> iso.GradientEstimate:
+    def __call__(self, position, batch, *, needs, key) -> iso.extend.GradientEstimate:
         del batch
         theta, unravel = ravel_pytree(position)
         B = jnp.sqrt(self.scale) * self.root(theta)
         k = B.shape[1]
         force = unravel(self.target.force(theta) + B @ jax.random.normal(key, (k,)))
         contrasts = None if not needs.contrasts else jax.vmap(unravel)(np.sqrt(k) * B.T)
-        return iso.GradientEstimate(force, contrasts, jnp.zeros(()))
+        return iso.extend.GradientEstimate(force, contrasts, jnp.zeros(()))
 
 
 def constant(C: np.ndarray) -> Root:
@@ -135,7 +135,7 @@ class Result:
 def run(
     target: GaussianTarget,
     root: Root,
-    sampler: iso.Sampler,
+    sampler: iso.extend.Sampler,
     *,
     seed: int,
     noise_scale: float = 1.0,
@@ -194,7 +194,7 @@ def summarise(draws: iso.Draws, target: GaussianTarget, directions: np.ndarray |
 def run_extrapolated(
     target: GaussianTarget,
     root: Root,
-    make: Callable[[float], iso.Sampler],
+    make: Callable[[float], iso.extend.Sampler],
     *,
     step_size: float,
     diffusion: float,

@@ -59,13 +59,15 @@ def state_of(sampler, theta, p, xi=XI):
     average = sampler.learn(start, estimate_of(np.zeros(D), OLD)).covariance
     momentum = None if start.momentum is None else shaped(p)
     xi = None if start.xi is None else jnp.asarray(xi)
-    return iso.State(shaped(theta), momentum, xi, average, jnp.asarray(STEP))
+    return iso.extend.State(shaped(theta), momentum, xi, average, jnp.asarray(STEP))
 
 
 def estimate_of(force, contrasts):
     """A force and contrasts, and beside them `BATCH`."""
     z = jax.vmap(shaped)(jnp.asarray(contrasts))
-    return iso.GradientEstimate(shaped(force), z, jnp.zeros(()), Matrix(jnp.asarray(BATCH, jnp.float32)))
+    return iso.extend.GradientEstimate(
+        shaped(force), z, jnp.zeros(()), Matrix(jnp.asarray(BATCH, jnp.float32))
+    )
 
 
 def moved(state):

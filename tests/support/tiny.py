@@ -54,12 +54,12 @@ def unflat(vector):
     return {"w": vector[1:], "b": vector[0]}
 
 
-def estimates(posterior, design, needs=iso.Needs.EXACT, look=lambda estimate: None):
+def estimates(posterior, design, needs=iso.extend.Needs.EXACT, look=lambda estimate: None):
     """Force, contrasts, log-density and `look(estimate)` of each batch of a design (batches, noise factor)."""
     batches, factor = design
 
     def one(index):
-        batch = iso.Batch(jax.tree.map(lambda x: x[index], DATA), index, N, factor)
+        batch = iso.extend.Batch(jax.tree.map(lambda x: x[index], DATA), index, N, factor)
         estimate = iso.Minibatch(posterior)(POSITION, batch, needs=needs, key=jax.random.key(0))
         contrasts = None if estimate.contrasts is None else jax.vmap(flat)(estimate.contrasts)
         return flat(estimate.force), contrasts, estimate.log_density, look(estimate)

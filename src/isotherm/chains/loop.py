@@ -6,18 +6,40 @@ Trip counts are traced, so one compilation serves burn-in, sampling, every chunk
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.chains.moments import Accumulator
 from isotherm.compilation import compile_quickly
 from isotherm.gradients.control_variate import Anchor, ControlVariate
-from isotherm.hyper import at
 from isotherm.kernel import Kernel
 from isotherm.records import Info, State, Status
-from isotherm.samplers import SGHMC
 from isotherm.samplers.base import Sampler
-from isotherm.samplers.momentum import MomentumSampler
+
+
+class Program(eqx.Module):
+    """What all lanes share, and what each has to itself besides its state.
+
+    - `kernel`: the step. If `stacked`, the array leaves of its sampler have a lane axis.
+    - `data`: rows as arranged by the minibatch plan.
+    - `keys`: one key a lane.
+    - `anchors`: one a lane, if the gradient's anchors move; else `None`.
+    """
+
+    kernel: Kernel
+    data: PyTree[Array]
+    keys: Key[Array, " lanes"]
+    anchors: Anchor | None
+    stacked: bool = eqx.field(static=True)
+
+    def map(self, f, *lanes):  # noqa: ANN001, ANN201
+        """`f(kernel, key, *lane)` for every lane."""
+
+        def one(sampler: Sampler, key: Key[Array, ""], anchor: Anchor | None, *lane: PyTree) -> PyTree:
+            return f(at_lane(self.kernel, sampler, anchor), key, *lane)
+
+        axes = (eqx.if_array(0) if self.stacked else None, 0, 0, *(0 for _ in lanes))
+        return eqx.filter_vmap(one, in_axes=axes)(self.kernel.sampler, self.keys, self.anchors, *lanes)
 
 
 class Lane(eqx.Module):
@@ -38,81 +60,53 @@ class Kept(eqx.Module):
 
 
 @compile_quickly
-def start(
-    sampler: Sampler,
-    kernel: Kernel,
-    data: PyTree,
-    positions: PyTree,
-    keys: Key[Array, " lanes"],
-    anchors: Anchor | None,
-    axis: int | None,
-) -> Lane:
-    """Lanes before their first step, to be settled. `axis` is 0 where each has hyper-parameters of its own.
+def start(program: Program, positions: PyTree) -> Lane:
+    """Lanes before their first step, to be settled."""
 
-    `anchors` has one of each lane, where the gradient's do not stay.
-    """
-
-    def one(sampler: Sampler, position: PyTree, key: Key[Array, ""], anchor: Anchor | None) -> Lane:
-        own = at_lane(kernel, sampler, anchor)
-        state = own.begin(position, key=key)
-        scalars, clipped = jax.eval_shape(lambda: _watched(own.step(state, data, key=key)[1]))
+    def one(kernel: Kernel, key: Key[Array, ""], position: PyTree) -> Lane:
+        state = kernel.begin(position, key=key)
+        scalars, clipped = jax.eval_shape(lambda: _watched(kernel.step(state, program.data, key=key)[1]))
         blank = {name: jnp.full((), jnp.nan, x.dtype) for name, x in scalars.items()}
         clipped = None if clipped is None else jnp.zeros((), jnp.int32)
-        return Lane(state, _no_moments(own, position), blank, clipped, jnp.full((), -1, jnp.int32))
+        return Lane(state, _no_moments(kernel, state), blank, clipped, jnp.full((), -1, jnp.int32))
 
-    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0, 0))(sampler, positions, keys, anchors)
+    return program.map(one, positions)
 
 
 @compile_quickly
-def settle(
-    sampler: Sampler,
-    kernel: Kernel,
-    data: PyTree,
-    keys: Key[Array, " lanes"],
-    lanes: Lane,
-    anchors: Anchor | None,
-    time: Int[Array, ""],
-    axis: int | None,
-) -> Lane:
-    """Lanes at the start (`time` 0) or at the end of burn-in (1): averages and moments start."""
+def settle(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lane:
+    """Lanes at the start (`time` 0) or at the end of burn-in (1): averages and moments start again."""
 
-    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane, anchor: Anchor | None) -> Lane:
-        settled = at_lane(kernel, sampler, anchor).settle(lane.state, data, key=key, time=time)
+    def one(kernel: Kernel, key: Key[Array, ""], lane: Lane) -> Lane:
+        settled = kernel.settle(lane.state, program.data, key=key, time=time)
         state = tree.where(lane.ended < 0, settled, lane.state)
-        fresh = _no_moments(kernel, state.position)
+        fresh = _no_moments(kernel, state)
         return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
 
-    return eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0, 0))(sampler, keys, lanes, anchors)
+    return program.map(one, lanes)
 
 
 @eqx.filter_jit
 def advance(
-    sampler: Sampler,
-    kernel: Kernel,
-    data: PyTree,
-    keys: Key[Array, " lanes"],
+    program: Program,
     lanes: Lane,
-    anchors: Anchor | None,
     num_kept: Int[Array, ""],
     thinning: Int[Array, ""],
     collect: Bool[Array, ""],
     capacity: int,
-    axis: int | None,
 ) -> tuple[Lane, Kept]:
     """`num_kept` times `thinning` steps of every lane; the first `num_kept` of `capacity` rows are filled."""
 
-    def one(sampler: Sampler, key: Key[Array, ""], lane: Lane, anchor: Anchor | None) -> Lane:
-        return _step(at_lane(kernel, sampler, anchor), data, key, lane, collect)
-
-    step = eqx.filter_vmap(one, in_axes=(_axis(axis), 0, 0, 0))
+    def one(kernel: Kernel, key: Key[Array, ""], lane: Lane) -> Lane:
+        return _step(kernel, program.data, key, lane, collect)
 
     def keep(i: Int[Array, ""], carry: tuple[Lane, Kept]) -> tuple[Lane, Kept]:
         lanes, kept = carry
-        lanes = jax.lax.fori_loop(0, thinning, lambda _, x: step(sampler, keys, x, anchors), lanes)
+        lanes = jax.lax.fori_loop(0, thinning, lambda _, x: program.map(one, x), lanes)
         row = kept_of(lanes)
         return lanes, jax.tree.map(lambda buffer, x: buffer.at[i].set(x), kept, row)
 
-    kept_of = jax.vmap(lambda lane: _blank_if_ended(kernel, lane))
+    kept_of = jax.vmap(lambda lane: _blank_if_ended(program.kernel, lane))
     shapes = jax.eval_shape(kept_of, lanes)
     kept = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), shapes)
     return jax.lax.fori_loop(0, num_kept, keep, (lanes, kept))
@@ -122,12 +116,13 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     state, info, visit = kernel.step(lane.state, data, key=key)
     running = lane.ended < 0
     alive = running & (info.status == Status.RUNNING)
-    params, visited = kernel.recorded(state.position), visit.position
-    if isinstance(kernel.sampler, SGHMC) and kernel.sampler.scheme == "symmetric":
-        # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
-        visited = tree.multiply(0.5, tree.add_scaled(lane.state.position, (1.0, state.position)))
+    measured = kernel.sampler.temperatures(lane.state, state, visit.position)
     accumulator = lane.accumulator.add(
-        params, visited, visit.estimate.force, _kinetic(kernel.sampler, lane.state, state), alive & collect
+        kernel.recorded(state.position),
+        measured.position,
+        visit.estimate.force,
+        measured.kinetic,
+        alive & collect,
     )
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
@@ -144,22 +139,11 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     )
 
 
-def _no_moments(kernel: Kernel, position: PyTree) -> Accumulator:
+def _no_moments(kernel: Kernel, state: State) -> Accumulator:
     same = kernel.preconditioner is None and kernel.constraint is None
-    moves = isinstance(kernel.sampler, MomentumSampler)
-    return Accumulator.start(kernel.recorded(position), None if same else position, momentum=moves)
-
-
-def _kinetic(sampler: Sampler, before: State, state: State) -> Float[Array, " leaves"] | None:
-    """The kinetic temperature of each leaf, as the sampler has it for all."""
-    if not isinstance(sampler, MomentumSampler):
-        return None
-    p, factor = state.momentum, 1.0
-    if isinstance(sampler, SGHMC) and sampler.scheme == "symmetric":
-        p = tree.multiply(0.5, tree.add_scaled(before.momentum, (1.0, p)))
-        factor = 1 + at(sampler.step_size, before.step) * at(sampler.friction, before.step) / 2
-    parts = zip(jax.tree.leaves(p), jax.tree.leaves(tree.divide(p, sampler.mass)), strict=True)
-    return factor * jnp.stack([tree.dot(a, b) / max(a.size, 1) for a, b in parts])
+    return Accumulator.start(
+        kernel.recorded(state.position), None if same else state.position, momentum=state.momentum is not None
+    )
 
 
 def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:
@@ -184,7 +168,3 @@ def at_lane(kernel: Kernel, sampler: Sampler, anchor: Anchor | None) -> Kernel:
         return eqx.tree_at(lambda k: k.sampler, kernel, sampler)
     assert isinstance(kernel.gradient, ControlVariate)
     return eqx.tree_at(lambda k: (k.sampler, k.gradient), kernel, (sampler, kernel.gradient.at(anchor)))
-
-
-def _axis(axis: int | None):
-    return None if axis is None else eqx.if_array(axis)

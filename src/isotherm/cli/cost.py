@@ -6,8 +6,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from isotherm.chains.setup import Setup
     from isotherm.cli.spec import Problem
-    from isotherm.tuning.record import Warmup
 
 _LONG = 0.25  # seconds that a measurement should take
 _DIAGNOSIS = 2.0  # runs that a diagnosis of effort 1 costs
@@ -21,7 +21,7 @@ class Cost:
     text: str
 
 
-def measure(problem: "Problem", found: "Warmup", settings: dict[str, Any], *, effort: float) -> Cost:
+def measure(problem: "Problem", found: "Setup", settings: dict[str, Any], *, effort: float) -> Cost:
     """Time ever more steps of the very chains that will run, whose compilation serves the run as well."""
     import isotherm as iso
 
@@ -45,15 +45,15 @@ def measure(problem: "Problem", found: "Warmup", settings: dict[str, Any], *, ef
                 progress=False,
                 **few,
             )
-        if pilot.settings["interrupted"]:
+        if pilot.record.interrupted:
             raise KeyboardInterrupt
-        return pilot.settings["seconds"]
+        return pilot.record.seconds
 
     began = time.perf_counter()
     seconds(1)  # compiles
     compilation = time.perf_counter() - began
     # By the difference of two runs, for one has costs that do not grow with its steps, such as a pass over the data.
-    steps = max(8, getattr(getattr(found, "gradient", None), "refresh", None) or 0)
+    steps = max(8, found.refresh_every)
     base = seconds(steps)
     while (took := seconds(8 * steps) - base) < _LONG and 8 * steps < total:
         steps, base = 8 * steps, took + base

@@ -32,8 +32,7 @@ def write_report(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "D
     for name, image in (pictures or {}).items():
         (folder / "figures").mkdir(exist_ok=True)
         (folder / "figures" / f"{name}.png").write_bytes(image)
-    title = draws.settings.get("title", "Posterior draws")
-    page = run_page(draws, summary, pictures, diagnosis=diagnosis, data=None, title=title)
+    page = run_page(draws, summary, pictures, diagnosis=diagnosis, data=None, title=draws.about.title)
     write_text(folder / REPORT, page)
     return folder / REPORT
 

@@ -92,9 +92,7 @@ def _run(options: argparse.Namespace) -> int:
     code = 1 if judged.problems else 0
     if code:
         print(f"isotherm: {judged.verdict}", file=sys.stderr)
-    say(
-        f"{draws.settings.get('title', 'Posterior draws')}: {rows:,} rows, {found.expected.num_draws:,} draws"
-    )
+    say(f"{draws.about.title}: {rows:,} rows, {found.expected.num_draws:,} draws")
     if empty:
         say(f"{empty:,} rows lack a value, and their predictions are empty")
     if found.model.model == "logistic":

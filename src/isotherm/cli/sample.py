@@ -1,6 +1,7 @@
 """`isotherm sample`: from a spec file to draws, a verdict and a report."""
 
 import argparse
+import dataclasses
 import json
 import sys
 import time
@@ -105,8 +106,8 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
         whole = settings.get("num_draws", 1000)
         settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
     say = teller(options)
-    say(problem.settings["title"])
-    if dropped := problem.settings["model"].get("rows dropped"):
+    say(problem.about.title)
+    if dropped := problem.about.model.get("rows dropped"):
         say(f"{dropped:,} rows lack a value and are left out")
     shared = {k: settings[k] for k in ("batch_size", "seed") if k in settings}
     found = iso.warmup(problem.posterior, problem.data, problem.init, **shared)
@@ -115,11 +116,11 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
         return 130
     draws = iso.sample(problem.posterior, problem.data, found, **settings)
-    draws.settings.update(problem.settings)
+    draws = dataclasses.replace(draws, about=problem.about, labels=problem.labels)
     forget(options.out)
     draws.save(options.out / DRAWS)
     summary, diagnosis = draws.summary(), None
-    interrupted = bool(draws.settings["interrupted"])
+    interrupted = draws.record.interrupted
     if not interrupted:
         try:
             diagnosis = iso.diagnose(draws, effort=effort, seed=settings.get("seed", 0))

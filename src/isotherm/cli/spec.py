@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from isotherm.draws.record import About
 from isotherm.errors import must
 
 _TEXT, _NAMES, _INTEGER, _NUMBER = "text", "a list of texts", "an integer", "a number"
@@ -60,12 +61,13 @@ class Spec:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """What `iso.sample` needs, and what belongs into the settings of its draws."""
+    """What `iso.sample` needs, and what its draws are about."""
 
     posterior: Any
     data: Any
     init: Any
-    settings: dict[str, Any]
+    about: About
+    labels: dict[str, list[list[str]]]
 
 
 def read_spec(name: str) -> Spec:
@@ -103,14 +105,12 @@ def pose(spec: Spec) -> Problem:
         from isotherm.tables.reader import read_table
 
         table = read_table(spec.folder / spec.data["path"])
-    settings: dict[str, Any] = {} if table is None else {"data": table.describe()}
+    source = {} if table is None else table.describe()
+    labels: dict[str, list[list[str]]] = {}
     if spec.model is None:
         assert spec.function is not None
         made = _function(spec.function, spec.folder)(*([] if table is None else [table.columns]))
-        settings |= {
-            "model": {"function": spec.function},
-            "title": spec.title or f"Posterior of {spec.function}",
-        }
+        about = About(spec.title or f"Posterior of {spec.function}", {"function": spec.function}, source)
     else:
         from isotherm.tables.families import Prior
         from isotherm.tables.regression import regression
@@ -120,12 +120,12 @@ def pose(spec: Spec) -> Problem:
         target, features = spec.data["target"], spec.data.get("features")
         made = regression(spec.model, table.columns, target, features, **arguments, prior=Prior(**spec.prior))
         title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
-        settings |= {"model": made.description, "labels": made.labels, "title": title}
+        about, labels = About(title, made.description, source), made.labels
     try:
         posterior, data, init = made
     except (TypeError, ValueError) as error:
         raise must("function", "one that returns (posterior, data, init)", made) from error
-    return Problem(posterior, data, init, settings)
+    return Problem(posterior, data, init, about, labels)
 
 
 def _check(section: Any, name: str) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -30,14 +29,6 @@ class Operator(eqx.Module):
     @abc.abstractmethod
     def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
         """(I + c C)^-1 x."""
-
-    @abc.abstractmethod
-    def trace(self) -> Float[Array, ""]:
-        """tr C."""
-
-    @abc.abstractmethod
-    def lambda_max(self) -> Float[Array, ""]:
-        """The largest eigenvalue of C."""
 
     @abc.abstractmethod
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
@@ -79,6 +70,10 @@ class Covariance(eqx.Module):
 
     has_root: eqx.AbstractClassVar[bool]
     """Whether `sqrt_remainder` works, which SGHMC and ModifiedSGLD need."""
+    controls_all: eqx.AbstractClassVar[bool]
+    """Whether the average tends to the whole of C, so that no noise is left to itself."""
+    bears_large_steps: eqx.AbstractClassVar[bool]
+    """Whether `solve_shifted` is good enough for the symmetric scheme at s above 0.5."""
 
     def __check_init__(self) -> None:
         name = type(self).__name__
@@ -116,19 +111,3 @@ class Covariance(eqx.Module):
         """The weight of batch t = 1, 2, ..."""
         kappa = self.averaging(t) if callable(self.averaging) else jnp.maximum(1 / t, self.averaging)
         return jnp.where(t == 1, 1.0, kappa)
-
-
-def power_iteration(
-    mv: Callable[[Float[Array, " d"]], Float[Array, " d"]], start: Float[Array, " d"], steps: int = 64
-) -> Float[Array, ""]:
-    """The largest eigenvalue of a matrix that can only be applied; 64 steps find it to a few per cent."""
-    tiny = jnp.finfo(start.dtype).tiny
-
-    def step(_: Int[Array, ""], carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        x, _ = carry
-        y = mv(x)
-        norm = jnp.sqrt(jnp.sum(y * y))
-        return y / jnp.maximum(norm, tiny), norm
-
-    unit = start / jnp.maximum(jnp.sqrt(jnp.sum(start * start)), tiny)
-    return jax.lax.fori_loop(0, steps, step, (unit, jnp.zeros((), start.dtype)))[1]

@@ -29,12 +29,6 @@ class DenseOperator(Operator):
         factor = jax.scipy.linalg.cho_factor(shifted, lower=True)
         return tree.unravel_like(jax.scipy.linalg.cho_solve(factor, tree.ravel(x)), x)
 
-    def trace(self) -> Float[Array, ""]:
-        return jnp.trace(self.matrix)
-
-    def lambda_max(self) -> Float[Array, ""]:
-        return jnp.linalg.eigvalsh(self.matrix)[-1]
-
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
         eigenvalues, vectors = jnp.linalg.eigh(self.matrix)
         remainder = 1 - c.astype(eigenvalues.dtype) * eigenvalues
@@ -52,6 +46,8 @@ class Dense(Covariance):
     contrasts: int = eqx.field(default=1, static=True)
 
     has_root = True
+    controls_all = True
+    bears_large_steps = True
 
     def seed(self, num_parameters: int) -> tuple[int, int]:
         # The average of a few contrasts has their few directions, each far too large. With four times as many

@@ -23,12 +23,6 @@ class DiagonalOperator(Operator):
     def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
         return jax.tree.map(lambda v, y: y / (1 + c.astype(v.dtype) * v), self.values, x)
 
-    def trace(self) -> Float[Array, ""]:
-        return jnp.sum(tree.ravel(self.values))
-
-    def lambda_max(self) -> Float[Array, ""]:
-        return jnp.max(tree.ravel(self.values))
-
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
         scaled = tree.multiply(c, self.values)
         clipped = jnp.sum(tree.ravel(scaled) > 1, dtype=jnp.int32)
@@ -43,6 +37,8 @@ class Diagonal(Covariance):
     contrasts: int = eqx.field(default=1, static=True)
 
     has_root = True
+    controls_all = False
+    bears_large_steps = True
 
     def seed(self, num_parameters: int) -> tuple[int, int]:
         del num_parameters

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
-from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator, power_iteration
+from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
 from isotherm.covariance.diagonal import DiagonalOperator, blend
 from isotherm.errors import check_count
 from isotherm.records import GradientEstimate
@@ -40,16 +40,6 @@ class LowRankOperator(Operator):
         v = jax.tree.map(jnp.multiply, root, x)
         along = self._along(scaled / (1 + scaled), v)
         return jax.tree.map(lambda r, v, a, y: (r * (v - a)).astype(y.dtype), root, v, along, x)
-
-    def trace(self) -> Float[Array, ""]:
-        return sum((jnp.sum(r) for r in jax.tree.leaves(self.rest)), start=jnp.sum(self.values))
-
-    def lambda_max(self) -> Float[Array, ""]:
-        rest = tree.ravel(self.rest)
-        along = tree.ravel(tree.combine(jnp.ones_like(self.values), self.basis))
-        noise = jax.random.normal(jax.random.key(0), rest.shape, rest.dtype)
-        start = along + noise * jnp.sqrt(rest / jnp.maximum(jnp.sum(rest), 1e-30))
-        return power_iteration(lambda v: tree.ravel(self.mv(tree.unravel_like(v, self.rest))), start)
 
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
         left = jax.tree.map(lambda r: 1 - c.astype(r.dtype) * r, self.rest)
@@ -97,6 +87,8 @@ class DiagonalLowRank(Covariance):
     contrasts: int = eqx.field(default=1, static=True)
 
     has_root = True
+    controls_all = False
+    bears_large_steps = True
 
     def __check_init__(self) -> None:
         check_count("rank", self.rank, minimum=1)

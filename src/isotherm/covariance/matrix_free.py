@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from isotherm import tree
 from isotherm.covariance import diagonal
-from isotherm.covariance.base import Average, Averaging, Covariance, Operator, power_iteration
+from isotherm.covariance.base import Average, Averaging, Covariance, Operator
 from isotherm.covariance.diagonal import DiagonalOperator
 from isotherm.records import GradientEstimate, Needs
 
@@ -27,16 +25,6 @@ class MatrixFreeOperator(Operator):
 
     def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
         return self.running.solve_shifted(c, x)
-
-    def trace(self) -> Float[Array, ""]:
-        return self.running.trace()
-
-    def lambda_max(self) -> Float[Array, ""]:
-        like = self.running.values
-        start = jnp.sqrt(tree.ravel(like)) * jax.random.rademacher(
-            jax.random.key(0), (tree.size(like),), jnp.float32
-        )
-        return power_iteration(lambda x: tree.ravel(self.batch.mv(tree.unravel_like(x, like))), start)
 
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
         raise ValueError(
@@ -62,6 +50,8 @@ class MatrixFree(Covariance):
     estimate = "contrasts"
     contrasts = 1
     has_root = False
+    controls_all = False
+    bears_large_steps = False
 
     @property
     def needs(self) -> Needs:

@@ -11,3 +11,4 @@ from isotherm.data.sets.load import DataSet as DataSet
 from isotherm.data.sets.load import load as load
 from isotherm.data.sparse import sparse_dot as sparse_dot
 from isotherm.data.sparse import sparse_rows as sparse_rows
+from isotherm.data.weighted import Weighted as Weighted

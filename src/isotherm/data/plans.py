@@ -12,14 +12,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree
 
+from isotherm import keys
 from isotherm.data.permutation import permute
 from isotherm.errors import check_count, must
 from isotherm.records import Batch
 
 Step = Int[Array, ""]
 PRNGKey = Key[Array, ""]
-
-EPOCHS = 2**32 - 1  # a fold of the chain's key that no step number reaches
 
 _ONE_WORD = 2**16  # up to as many rows a word of random bits chooses one evenly enough
 _SMALL = 64  # below this many rows a batch is the head of a sorted-key permutation, which is exactly uniform
@@ -105,7 +104,7 @@ class Reshuffled(MinibatchPlan):
         self, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Int[Array, " n"]:
         per_epoch = num_data // batch_size
-        key = jax.random.fold_in(jax.random.fold_in(chain_key, EPOCHS), step // per_epoch)
+        key = jax.random.fold_in(jax.random.fold_in(chain_key, keys.EPOCHS), step // per_epoch)
         return _head_of_permutation(key, num_data, (step % per_epoch) * batch_size, batch_size)
 
     def noise_factor(self, num_data: int, batch_size: int) -> float:

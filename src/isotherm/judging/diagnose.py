@@ -46,28 +46,28 @@ def diagnose(
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
     keys = jax.random.split(as_key(seed), 4)
-    summary, job = draws.summary(), draws.job
+    summary, setup = draws.summary(), draws.setup
     problems, notes = list(summary.problems), []
     if not summary.rows:
         return Diagnosis(False, summary.verdict, summary.problems, (), (), None, summary, None, None, None)
     found = compared = modes = None
-    if job is None:
+    if setup is None:
         notes.append(
             "Gradients, chains of half the step and other modes need the run itself, not a file of its draws."
         )
     else:
-        found = heat(draws, job, effort=effort, key=keys[0])
+        found = heat(draws, setup, effort=effort, key=keys[0])
         if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append(
                 "Chains of half the step were not run, nor other modes looked for: these have not mixed."
             )
         else:
-            modes = elsewhere(draws, job, effort=effort, key=keys[2])
-            problems += _about_reach(draws, summary, beyond(draws, job, key=keys[3]))
-            if callable(h := job.sampler.step_size) or _scheduled(job.sampler):
+            modes = elsewhere(draws, setup, effort=effort, key=keys[2])
+            problems += _about_reach(draws, summary, beyond(draws, setup, key=keys[3]))
+            if callable(h := setup.sampler.step_size) or _scheduled(setup.sampler):
                 notes.append("Chains of half the step were not run: a setting follows a schedule.")
             else:
-                compared = halve(draws, job, float(h) / 2, effort=effort, key=keys[1], progress=progress)
+                compared = halve(draws, setup, float(h) / 2, effort=effort, key=keys[1], progress=progress)
                 if compared is None:
                     problems.append("chains of half the step, started at these draws, failed")
     thermostat = _thermostat(draws)
@@ -155,7 +155,7 @@ def _about_variance(
             called = ["the direction of the largest gradient noise"] * len(found.directions.value)
             looks.append((found.directions, called, _ONE, how))
         if len(found.coordinates.value) == len(labels):  # but for a simplex, whose coordinates are one fewer
-            kernel = None if draws.job is None else draws.job.kernel
+            kernel = None if draws.setup is None else draws.setup.kernel
             own = kernel is not None and kernel.preconditioner is None and kernel.constraint is None
             called = labels if own else [f"the coordinate nearest to {x}" for x in labels]
             looks.append((found.coordinates, called, _ONE, how))
@@ -190,7 +190,7 @@ def _about_means(summary: Summary, compared: Halving | None) -> Iterator[str]:
 def _about_reach(draws: "Draws", summary: Summary, place: Beyond | None) -> Iterator[str]:
     if place is None:
         return
-    constraint = None if draws.job is None else draws.job.kernel.constraint
+    constraint = None if draws.setup is None else draws.setup.kernel.constraint
     theta = place.theta if constraint is None else constraint.constrained(place.theta)
     there = np.concatenate([np.ravel(x) for x in jax.tree.leaves(theta)])
     i = place.index if len(there) == sum(x.size for x in jax.tree.leaves(place.theta)) else 0
@@ -207,7 +207,7 @@ def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | Non
     if not modes:
         return
     mode = modes[0]
-    constraint = None if draws.job is None else draws.job.kernel.constraint
+    constraint = None if draws.setup is None else draws.setup.kernel.constraint
     theta = mode.theta if constraint is None else constraint.constrained(mode.theta)
     there = np.concatenate([np.ravel(x) for x in jax.tree.leaves(theta)])
     off = [abs(x - row.mean) / max(row.sd, 1e-300) for x, row in zip(there, summary.rows, strict=True)]
@@ -233,16 +233,14 @@ def _about_xi(thermostat: Thermostat | None) -> Iterator[str]:
 
 
 def _thermostat(draws: "Draws") -> Thermostat | None:
-    settings = draws.settings["sampler"]
-    if "xi" not in draws.stats or not isinstance(settings.get("friction"), float):
+    known, noise = draws.record.sampler.traits.thermostat, draws.record.noise_friction
+    if "xi" not in draws.stats or known is None:
+        return None
+    expected = known.mean(noise)
+    if expected is None:
         return None
     xi = mean(draws.stats["xi"][draws.complete][..., None].astype(np.float64))
-    known, controlled = draws.settings.get("noise_friction"), settings.get("covariance") is not None
-    if known is None and not controlled:
-        return None
-    extra = known or 0.0
-    expected = settings["friction"] + (0.0 if controlled else extra)
-    return Thermostat(float(xi.value[0]), float(xi.error[0]), expected, extra)
+    return Thermostat(float(xi.value[0]), float(xi.error[0]), expected, noise or 0.0)
 
 
 def _off(estimate: Estimate, i: int) -> str:
@@ -251,18 +249,10 @@ def _off(estimate: Estimate, i: int) -> str:
 
 
 def _repair(draws: "Draws") -> str:
-    """What to change first, by what the settings have that is known to do harm."""
-    sampler = draws.settings["sampler"]
-    if draws.job is not None and not draws.job.kernel.minibatch.white:
+    """What to change first."""
+    if draws.setup is not None and not draws.setup.kernel.minibatch.white:
         return "draw minibatches independently, such as with `iso.WithReplacement()`"
-    covariance = sampler.get("covariance")
-    if covariance is None and sampler["name"] in ("SGNHT", "SGHMC", "SGLD"):
-        return "control the noise, with `iso.CCAdL` and `iso.Dense()`, or reduce step_size"
-    if sampler.get("scheme", "euler") == "euler" and "friction" in sampler:
-        return 'reduce step_size, or use scheme="symmetric"'
-    if covariance is not None and covariance["name"] != "Dense":
-        return "reduce step_size, raise batch_size, or control all directions with `iso.Dense()`"
-    return "reduce step_size or raise batch_size"
+    return draws.record.sampler.traits.remedy
 
 
 def _no_fault(found: Heat | None, compared: Halving | None) -> str:

@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from isotherm.chains.finish import to_draws
-from isotherm.chains.run import Job, run
+from isotherm.chains.collect import collect
+from isotherm.chains.drive import drive
+from isotherm.chains.ensemble import Length, launch
+from isotherm.chains.setup import Setup
 from isotherm.judging.estimate import Estimate, joined, mean
-from isotherm.judging.heat import inside, positions
+from isotherm.judging.heat import free, inside
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -42,34 +44,32 @@ class Halving:
 
 
 def halve(
-    draws: "Draws", job: Job, step_size: float, *, effort: float, key: Key[Array, ""], progress: bool
+    draws: "Draws", setup: Setup, step_size: float, *, effort: float, key: Key[Array, ""], progress: bool
 ) -> Halving | None:
     """Companions from the last draws on, for `effort` times the steps of the run; `None` if one of them fails."""
     began = time.perf_counter()
     complete = np.flatnonzero(draws.complete)
     lanes = complete[np.arange(draws.num_chains) % len(complete)]
-    last = positions(job, jax.tree.map(lambda x: x[lanes, -_LAST:], draws.posterior))
-    if len(there := inside(last)) == 0:
+    last = free(setup, jax.tree.map(lambda x: x[lanes, -_LAST:], draws.posterior))
+    if len(usable := inside(last)) == 0:
         return None
-    starts = jax.tree.map(lambda x: x[:, there[-1]], last)
+    starts = jax.tree.map(lambda x: x[:, usable[-1]], last)
     num_draws = max(_FEWEST, round(effort * draws.num_draws / 2 / (1 + _BURN_IN)))
+    sampler = eqx.tree_at(lambda s: s.step_size, setup.sampler, jnp.asarray(step_size, float))
     companion = dataclasses.replace(
-        job,
-        sampler=eqx.tree_at(lambda s: s.step_size, job.sampler, jnp.asarray(step_size, float)),
-        positions=starts,
-        key=key,
-        lane_keys=jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(draws.num_chains)),
-        burn_in=max(1, round(_BURN_IN * num_draws * 2 * job.thinning)),
-        num_draws=num_draws,
-        thinning=2 * job.thinning,
+        setup.with_sampler(sampler),
+        burn_in=max(1, round(_BURN_IN * num_draws * 2 * setup.thinning)),
+        thinning=2 * setup.thinning,
     )
-    outcome = run(companion, progress=progress, title="half the step")
+    ensemble = launch([companion], starts, Length(draws.num_chains, num_draws), key)
+    outcome = drive(ensemble, progress=progress, title="half the step")
     if outcome.interrupted:
         raise KeyboardInterrupt
-    found = to_draws(companion, outcome, [companion.sampler], draws.num_chains)[0]
+    (found,) = collect(ensemble, outcome)
     if not found.complete.all() or found.num_draws < num_draws:
         return None
-    factor = 2.0 if _first_order(draws) else 4 / 3
+    order = _bias_order(draws, setup)
+    factor = 2.0**order / (2.0**order - 1)
     means, variances, blocks = _compare(draws, found, complete)
     return Halving(
         means * factor,
@@ -81,13 +81,9 @@ def halve(
     )
 
 
-def _first_order(draws: "Draws") -> bool:
-    """Whether halving h halves the bias: unless the scheme is symmetric and no noise is left to itself."""
-    sampler = draws.settings["sampler"]
-    controlled = (sampler.get("covariance") or {}).get("name") == "Dense"
-    return sampler.get("scheme") != "symmetric" or not (
-        controlled or draws.settings["gradient"] == "FullData"
-    )
+def _bias_order(draws: "Draws", setup: Setup) -> int:
+    traits = draws.record.sampler.traits
+    return traits.exact_bias_order if setup.kernel.gradient.all_rows else traits.bias_order
 
 
 def _compare(draws: "Draws", other: "Draws", chains: np.ndarray) -> tuple[Estimate, Estimate, Estimate]:

@@ -26,7 +26,7 @@ from isotherm.kernel import Kernel
 from isotherm.records import Needs
 
 if TYPE_CHECKING:
-    from isotherm.chains.run import Job
+    from isotherm.chains.setup import Setup
     from isotherm.draws import Draws
 
 _DRAWS = 2000  # at which a gradient is taken
@@ -46,29 +46,29 @@ class Heat:
     rows: int
 
 
-def heat(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""]) -> Heat:
+def heat(draws: "Draws", setup: "Setup", *, effort: float, key: Key[Array, ""]) -> Heat:
     """From a gradient at some of the draws, of about as many rows in all as `effort` times those of the run."""
     chains = np.flatnonzero(draws.complete)
-    v = positions(job, some(draws, chains, tree.size(jax.tree.map(lambda x: x[0], job.positions))))
+    v = positions(setup, some(draws, chains, setup.num_parameters))
     there = inside(v)
     v = jax.tree.map(lambda x: x[:, there], v)
     shape = jax.tree.leaves(v)[0].shape[:2]
     count = shape[0] * shape[1]
-    spent = effort * draws.settings["steps"] * len(chains) * job.kernel.batch_size
-    kernel, batches = _fresh(job.kernel, int(spent / count))
+    spent = effort * draws.record.steps * len(chains) * setup.batch_size
+    kernel, batches = _fresh(setup.kernel, int(spent / count))
     keys = jax.random.split(key, 3)
-    data = kernel.minibatch.arrange(job.data, key=keys[0])
+    data = kernel.minibatch.arrange(setup.problem.data, key=keys[0])
     flat = jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), v)
     g = _gradients(kernel, data, flat, jax.random.split(keys[1], count), jnp.asarray(batches))
     y = np.asarray(jax.vmap(tree.ravel)(flat), np.float64)
     g = np.asarray(jax.vmap(tree.ravel)(g), np.float64)
     y = _centred(y.reshape(*shape, -1)).reshape(count, -1)
-    T = float(job.sampler.temperature_at(jnp.asarray(draws.settings["steps"])))
+    _, T = setup.sampler.numbers_at(draws.record.steps)
     excess = lambda a, b: (a * b / T - 1).reshape(*shape, -1)
     each = excess(y, g)
     bounds = np.cumsum([0, *(x[0].size for x in jax.tree.leaves(flat))])
     blocks = np.stack([each[..., a:b].mean(axis=2) for a, b in pairwise(bounds) if b > a], axis=2)
-    u = _directions(_still(job.kernel), job.data, flat, keys[2])
+    u = _directions(_still(setup.kernel), setup.problem.data, flat, keys[2])
     directions = None if u is None else mean(excess(y @ u.T, g @ u.T))
     return Heat(mean(each), mean(blocks), directions, batches * kernel.batch_size)
 
@@ -97,15 +97,15 @@ def inside(v: PyTree[Array]) -> np.ndarray:
     return np.flatnonzero(np.all(finite, axis=0))
 
 
-def free(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
+def free(setup: "Setup", params: PyTree[np.ndarray]) -> PyTree[Array]:
     """Without constraints, from parameters as draws have them: leaves (chain, draw, ...)."""
-    params, constraint = jax.tree.map(jnp.asarray, params), job.kernel.constraint
+    params, constraint = jax.tree.map(jnp.asarray, params), setup.kernel.constraint
     return params if constraint is None else jax.vmap(jax.vmap(constraint.free))(params)
 
 
-def positions(job: "Job", params: PyTree[np.ndarray]) -> PyTree[Array]:
+def positions(setup: "Setup", params: PyTree[np.ndarray]) -> PyTree[Array]:
     """What the sampler moved, from parameters as draws have them: leaves (chain, draw, ...)."""
-    theta, chart = free(job, params), job.kernel.preconditioner
+    theta, chart = free(setup, params), setup.kernel.preconditioner
     return theta if chart is None else jax.vmap(jax.vmap(chart.from_params))(theta)
 
 
@@ -171,7 +171,9 @@ def _directions(
     data = kernel.minibatch.arrange(data, key=key)
     try:
         z = _contrasts(kernel, data, jax.tree.map(lambda x: x[index], positions), index, key)
-    except (NotImplementedError, TypeError, ValueError):  # a gradient of the user's own may know no contrasts
+    except NotImplementedError:  # by a gradient that a user wrote
+        return None
+    if z is None:
         return None
     z = np.asarray(z, np.float64)
     if not np.all(np.isfinite(z)) or not np.any(z):
@@ -182,12 +184,14 @@ def _directions(
 @compile_quickly
 def _contrasts(
     kernel: Kernel, data: PyTree, positions: PyTree, index: Int[Array, " m"], key: Key[Array, ""]
-) -> Float[Array, "m d"]:
-    def one(x: tuple[PyTree, Int[Array, ""]]) -> Float[Array, " d"]:
+) -> Float[Array, "m d"] | None:
+    def one(x: tuple[PyTree, Int[Array, ""]]) -> Float[Array, " d"] | None:
         position, i = x
         keys = jax.random.split(jax.random.fold_in(key, i), 3)
         batch = kernel.batch(data, jnp.zeros((), jnp.int32), key=keys[0], chain_key=keys[2])
         estimate = kernel.estimate(position, batch, needs=Needs(contrasts=1), key=keys[1])
+        if estimate.contrasts is None:
+            return None
         return tree.ravel(jax.tree.map(lambda c: c[0], estimate.contrasts))
 
     return jax.lax.map(one, (positions, index))

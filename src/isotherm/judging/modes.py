@@ -20,10 +20,10 @@ from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
 from isotherm.sums import passes
 from isotherm.tuning.descent import descend
-from isotherm.tuning.newton import NotNormalError, Point, climb
+from isotherm.tuning.newton import Point, climb
 
 if TYPE_CHECKING:
-    from isotherm.chains.run import Job
+    from isotherm.chains.setup import Setup
     from isotherm.draws import Draws
 
 _WAYS = 8
@@ -46,13 +46,15 @@ class Mode:
     share: float
 
 
-def elsewhere(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""]) -> tuple[Mode, ...] | None:
+def elsewhere(
+    draws: "Draws", setup: "Setup", *, effort: float, key: Key[Array, ""]
+) -> tuple[Mode, ...] | None:
     """Other modes that matter, the largest first; `None` if the gradient does not tell its posterior."""
-    posterior = getattr(job.kernel.gradient, "posterior", None)
+    posterior = getattr(setup.kernel.gradient, "posterior", None)
     if not isinstance(posterior, Posterior):
         return None
-    chains, size = np.flatnonzero(draws.complete), tree.size(jax.tree.map(lambda x: x[0], job.positions))
-    seen = free(job, some(draws, chains, size))
+    chains, size = np.flatnonzero(draws.complete), setup.num_parameters
+    seen = free(setup, some(draws, chains, size))
     there = inside(seen)
     if len(there) < 2:
         return None
@@ -61,10 +63,10 @@ def elsewhere(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""])
     cloud = np.asarray(jax.vmap(tree.ravel)(seen), np.float64)
     sd = np.maximum(cloud.std(axis=0), 1e-300)
     keys = jax.random.split(key, 4)
-    spent = effort * draws.settings["steps"] * len(chains) * job.kernel.batch_size
-    n = min(_ROWS, job.kernel.num_data)
+    spent = effort * draws.record.steps * len(chains) * setup.batch_size
+    n = min(_ROWS, setup.kernel.num_data)
     steps = int(np.clip(spent / (2 * _WAYS * n), *_STEPS))
-    down = functools.partial(descend, posterior, job.data, steps=steps, batch_size=n)
+    down = functools.partial(descend, posterior, setup.problem.data, steps=steps, batch_size=n)
     flat = lambda points: np.asarray(jax.vmap(tree.ravel)(points), np.float64)
     ends = flat(down(_starts(seen, keys[0]), key=keys[1]))
     ends = ends[np.all(np.isfinite(ends), axis=1)]
@@ -75,8 +77,8 @@ def elsewhere(draws: "Draws", job: "Job", *, effort: float, key: Key[Array, ""])
     )
     own = flat(down(jax.tree.map(lambda x: x[np.resize(near, _WAYS)], seen), key=keys[2]))[: len(ends)]
     rng = np.random.default_rng(int(jax.random.key_data(keys[3])[-1]))
-    T = float(job.sampler.temperature_at(jnp.asarray(draws.settings["steps"])))
-    look = _Look(posterior, job.data, like, T, rng)
+    _, T = setup.sampler.numbers_at(draws.record.steps)
+    look = _Look(posterior, setup.problem.data, like, T, rng)
     found: list[Mode] = []
     for pair in zip(ends, own, strict=True):
         mode = look.mode(*pair)
@@ -148,7 +150,7 @@ class _Look:
     def _top(self, start: Float[np.ndarray, " d"]) -> Point | None:
         try:
             found = climb(self.posterior, self.data, self._tree(start), seed=0)
-        except (NotNormalError, ValueError, np.linalg.LinAlgError):
+        except (ValueError, np.linalg.LinAlgError):
             return None
         return found.point if found.distance < _NEAR * self.T**0.5 else None
 

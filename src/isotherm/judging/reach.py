@@ -21,7 +21,7 @@ from isotherm.posterior import Posterior
 from isotherm.sums import passes
 
 if TYPE_CHECKING:
-    from isotherm.chains.run import Job
+    from isotherm.chains.setup import Setup
     from isotherm.draws import Draws
 
 _FAR = 5.0  # standard deviations; a normal distribution falls by 12.5 there
@@ -40,13 +40,13 @@ class Beyond:
     rise: float
 
 
-def beyond(draws: "Draws", job: "Job", *, key: Key[Array, ""]) -> Beyond | None:
+def beyond(draws: "Draws", setup: "Setup", *, key: Key[Array, ""]) -> Beyond | None:
     """The likeliest of the places far out in one parameter, if far fewer draws came as far than should."""
-    posterior = getattr(job.kernel.gradient, "posterior", None)
+    posterior = getattr(setup.kernel.gradient, "posterior", None)
     if not isinstance(posterior, Posterior):
         return None
-    size = tree.size(jax.tree.map(lambda x: x[0], job.positions))
-    seen = free(job, some(draws, np.flatnonzero(draws.complete), size))
+    size = setup.num_parameters
+    seen = free(setup, some(draws, np.flatnonzero(draws.complete), size))
     cloud = np.asarray(jax.vmap(tree.ravel)(end_to_end(seen, inside(seen))), np.float64)
     if len(cloud) < 2 or size == 0:
         return None
@@ -57,14 +57,14 @@ def beyond(draws: "Draws", job: "Job", *, key: Key[Array, ""]) -> Beyond | None:
     there = np.mean(sign[:, None] * ((cloud - center) / sd)[:, index].T > _FAR, axis=1)
     like = jax.tree.map(lambda x: x[0, 0], seen)
     theta = tree.unravel_like(jnp.asarray(center, tree.ravel(like).dtype), like)
-    value, gradient, _ = passes.sums(posterior, job.data, theta, order=1)
-    T = float(job.sampler.temperature_at(jnp.asarray(draws.settings["steps"])))
+    value, gradient, _ = passes.sums(posterior, setup.problem.data, theta, order=1)
+    _, T = setup.sampler.numbers_at(draws.record.steps)
     if not passes.holds(float(value), T, theta):
         return None
     step = sign * _FAR * sd[index]
     rise = error = np.zeros(0)
     for count in _ROWS:  # a few of all, and then more of those that are in question
-        rise, error = _rise(posterior, job.data, theta, index, step, gradient, count, rng)
+        rise, error = _rise(posterior, setup.problem.data, theta, index, step, gradient, count, rng)
         near = np.argsort(rise)[:_SECOND]
         near = near[rise[near] - _ERRORS * error[near] < _DROP * T]
         if len(near) == 0:

@@ -9,27 +9,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from isotherm.chains.advice import too_noisy
 from isotherm.printed import Printed
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-# s above which a scheme is not to be trusted
-LARGEST_S = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0, "exponential": 0.02}
-
 _MIDDLE = (0.05, 0.95)  # of the draws
-
-
-def largest_s(sampler: dict[str, Any]) -> tuple[float, str]:
-    """The largest s that a sampler bears, by its description, and the name of its scheme."""
-    scheme = sampler.get("scheme", "euler")
-    limit, covariance = LARGEST_S.get(scheme, math.inf), sampler.get("covariance")
-    if sampler["name"] == "ModifiedSGLD":
-        limit = 4.0  # where the added noise would need a negative variance
-    if scheme == "symmetric" and (covariance is None or covariance["name"] == "MatrixFree"):
-        # Without control xi runs away; with a diagonal alone in its inverse K is exact for small S only.
-        limit = 0.5
-    return limit, scheme
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +107,7 @@ def summarise(draws: "Draws") -> Summary:
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
         rows += _rows(leaf[chains], temperature[chains].reshape(len(chains), -1), labels[name])
     derived = [row for name, x in draws.derived.items() for row in _rows(x[chains], None, labels[name])]
-    target = draws.settings["sampler"].get("temperature")
-    target = target if isinstance(target, float) else 1.0  # of a schedule only the name is recorded
+    target = draws.record.temperature
     kinetic = draws.stats.get("kinetic_temperature")
     overall = draws.stats["configurational_temperature"][chains]
     summary = Summary(
@@ -136,8 +121,8 @@ def summarise(draws: "Draws") -> Summary:
     mixing = _about_mixing([*rows, *derived], len(chains))
     problems = [*_about_the_run(draws), *mixing, *_about_heat(draws, summary)]
     verdict = "No fault found: chains agree and the temperatures are right within 5 %."
-    if draws.settings.get("s") is None:
-        verdict += " Whether the step bears the gradient noise was not measured."
+    if draws.record.s is None:
+        verdict += " Whether the step tolerates the gradient noise was not measured."
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return dataclasses.replace(summary, verdict=verdict, problems=tuple(problems))
@@ -147,18 +132,13 @@ def _about_the_run(draws: "Draws") -> Iterator[str]:
     stopped = int(np.sum(~draws.complete))
     if stopped:
         yield f"{stopped} of {draws.num_chains} chains stopped early and are left out"
-    if draws.settings.get("interrupted"):
-        yield f"the run was interrupted after {draws.num_draws} of {draws.settings['num_draws']} draws"
-    limit, scheme = largest_s(draws.settings["sampler"])
-    if (s := draws.settings.get("s") or 0.0) > limit:
-        sampler, n, N = (draws.settings[k] for k in ("sampler", "batch_size", "num_data"))
-        excess, rows = s / limit, math.ceil(n * s / limit)
-        larger = f" or raise batch_size to {rows}" if rows <= N else ""
-        step = ""
-        if isinstance(h := sampler["step_size"], float):
-            # s grows with h^2 where there is a momentum and with h where there is none.
-            step = f" to {h / (excess**0.5 if 'friction' in sampler else excess):.2g}"
-        yield f"s = {s:.2g}, above the {limit:g} that the {scheme} scheme bears: reduce step_size{step}{larger}"
+    record = draws.record
+    if record.interrupted:
+        yield f"the run was interrupted after {draws.num_draws} of {record.num_draws} draws"
+    sampler, n, N = record.sampler, record.batch_size, record.num_data
+    excess = too_noisy(sampler.traits, record.s or 0.0, sampler.step_size, n, N)
+    if excess is not None:
+        yield f"{excess[0]}: {excess[1]}"
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
         yield "added noise was clipped: some directions are too hot"
@@ -245,7 +225,7 @@ def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
 
 def labels_of(draws: "Draws") -> dict[str, list[str]]:
     """The name of each number, such as `w[2, 0]`, by leaf: by the names along its axes where settings have them."""
-    known, leaves = draws.settings.get("labels", {}), {**draws.flat(), **draws.derived}
+    known, leaves = draws.labels, {**draws.flat(), **draws.derived}
     return {
         name: [_label(name, x.shape[2:], i, known.get(name)) for i in range(int(np.prod(x.shape[2:])))]
         for name, x in leaves.items()

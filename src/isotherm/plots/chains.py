@@ -147,13 +147,9 @@ def _running(values: Float[np.ndarray, "chain draw"]) -> Float[np.ndarray, "chai
 def moment_of(draws: Draws) -> tuple[Float[np.ndarray, " draw"], str]:
     """When each draw was taken: in passes over the data of a chain, where they are known."""
     count = np.arange(1, draws.num_draws + 1, dtype=np.float64)
-    known = draws.settings
-    if known.get("steps") is None:
-        return count, "draw"
-    steps = known["burn_in"] + count * known["thinning"]
-    passes = known.get("data_passes")  # with those that move anchors
-    each = known["batch_size"] / known["num_data"] if passes is None else passes / max(1, known["steps"])
-    return steps * each, "passes over the data"
+    record = draws.record
+    steps = record.burn_in + count * record.thinning
+    return steps * record.data_passes / max(1, record.steps), "passes over the data"
 
 
 def _target(draws: Draws, reference: Draws | PyTree) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.draws import Draws
+from isotherm.draws.record import RunRecord
 from isotherm.errors import must
 from isotherm.plots.chains import moment_of
 from isotherm.plots.density import density
@@ -30,11 +31,11 @@ def temperatures(draws: Draws) -> "Figure":
     own = chosen(draws)
     kinetic = own.stats.get("kinetic_temperature")
     if kinetic is None:
-        name = own.settings["sampler"]["name"]
+        name = own.record.sampler.name
         raise must("draws", "of a sampler with a momentum", name, "`SGLD` and NUTS keep no temperature.")
-    panels = [("kinetic temperature", kinetic, _kinetic(own.settings))]
+    panels = [("kinetic temperature", kinetic, _kinetic(own.record))]
     if "xi" in own.stats:
-        panels.append(("thermostat ξ", own.stats["xi"], _xi(own.settings)))
+        panels.append(("thermostat ξ", own.stats["xi"], _xi(own.record)))
     figure = new_figure(9, 0.9 + 2.4 * len(panels))
     axes = figure.subplots(len(panels), 2, squeeze=False, sharey="row", sharex="col", width_ratios=(4, 1))
     x, label = moment_of(own)
@@ -48,25 +49,24 @@ def temperatures(draws: Draws) -> "Figure":
     return figure
 
 
-def _kinetic(settings: dict[str, Any]) -> Any:
+def _kinetic(record: RunRecord) -> Any:
     """T chi^2 / N_d; `None` where the temperature follows a schedule."""
     from scipy import stats
 
-    T, size = settings["sampler"].get("temperature"), settings["num_parameters"]
-    return stats.chi2(size, scale=T / size) if isinstance(T, float) else None
+    T, size = record.sampler.temperature, record.num_parameters
+    return None if T is None else stats.chi2(size, scale=T / size)
 
 
-def _xi(settings: dict[str, Any]) -> Any:
+def _xi(record: RunRecord) -> Any:
     """N(A, T / mu) where the noise is controlled; its mean alone is known where it is not."""
     from scipy import stats
 
-    sampler = settings["sampler"]
-    A, T, mu = (sampler.get(name) for name in ("friction", "temperature", "thermal_mass"))
-    mu = float(settings["num_parameters"]) if mu is None else mu
-    if not all(isinstance(v, float) for v in (A, T, mu)):
+    T, thermostat = record.sampler.temperature, record.sampler.traits.thermostat
+    if T is None or thermostat is None:
         return None
-    extra = 0.0 if sampler.get("covariance") is not None else settings.get("noise_friction")
-    return None if extra is None else stats.norm(A + extra, (T / mu) ** 0.5)
+    mean = thermostat.mean(record.noise_friction)
+    mu = record.num_parameters if thermostat.mass is None else thermostat.mass
+    return None if mean is None else stats.norm(mean, (T / mu) ** 0.5)
 
 
 def _told(values: np.ndarray, theory: Any) -> str:

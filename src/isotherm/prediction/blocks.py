@@ -49,7 +49,7 @@ def chosen(draws: Draws, draws_used: int | None = None) -> Draws:
         status=tuple(draws.status[i] for i in chains),
         lengths=np.full(len(chains), count),
         complete=own(draws.complete),
-        job=None,
+        setup=None,
         derived={name: np.asarray(x)[index] for name, x in draws.derived.items()},
     )
 

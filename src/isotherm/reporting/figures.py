@@ -60,18 +60,17 @@ def marginals(draws: "Draws", parameters: Sequence[tuple[str, int]]) -> "Figure"
 
 def temperatures(draws: "Draws") -> "Figure | None":
     """Mean kinetic temperature so far and xi of every chain, with bands where they belong; `None` without them."""
-    sampler = draws.settings["sampler"]
-    T = sampler.get("temperature")
-    T = T if isinstance(T, float) else 1.0
+    T, thermostat = draws.record.temperature, draws.record.sampler.traits.thermostat
     panels: list[tuple[str, np.ndarray, float | None, float | None]] = []
     if (kinetic := draws.stats.get("kinetic_temperature")) is not None:
         mean = np.cumsum(kinetic / T, axis=1, dtype=np.float64) / np.arange(1, kinetic.shape[1] + 1)
         panels.append(("kinetic temperature so far, of target", mean, 1.0, 0.05))
     if (xi := draws.stats.get("xi")) is not None:
-        friction, mu = sampler.get("friction"), sampler.get("thermal_mass")
-        controlled = isinstance(friction, float) and sampler.get("covariance") is not None
-        sd = 2 * (T / mu) ** 0.5 if controlled and isinstance(mu, float) else None
-        panels.append(("xi", xi, friction if controlled else None, sd))
+        mean = sd = None
+        if thermostat is not None and thermostat.controlled:
+            mean = thermostat.friction
+            sd = None if thermostat.mass is None else 2 * (T / thermostat.mass) ** 0.5
+        panels.append(("xi", xi, mean, sd))
     if not panels:
         return None
     figure = new_figure(_WIDTH, 0.5 + 1.7 * len(panels))

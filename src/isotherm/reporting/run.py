@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from isotherm.draws.record import RunRecord
 from isotherm.judging.record import Diagnosis
 from isotherm.judging.summary import Summary
 from isotherm.reporting import citation, figures, page
@@ -90,23 +91,23 @@ def run_page(
 ) -> str:
     """The whole document."""
     judged = summary if diagnosis is None else diagnosis
-    settings = draws.settings
+    record = draws.record
     sections = [
         Section("What to do", list(_advice(draws, judged.problems))),
         Section("What the chains did", _figures(pictures, summary)),
         Section("Parameters", list(parameters(summary))),
         Section("Diagnosis", list(findings(draws, summary, diagnosis))),
-        Section("Model and data", [page.definitions(_flat(_model_and_data(settings, data)))]),
-        Section("Settings of the run", [page.definitions(_flat(_run_settings(settings)))]),
+        Section("Model and data", [page.definitions(_flat(_model_and_data(draws, data)))]),
+        Section("Settings of the run", [page.definitions(_flat(_run_settings(record)))]),
     ]
-    if (warmup := settings.get("warmup")) is not None:
-        rows = [(name, c["value"], c["why"]) for name, c in warmup["choices"].items()]
-        cost = f"{warmup['passes']:g} passes over the data, {warmup['seconds']:.1f} s."
+    if record.setup_passes:
+        rows = list(record.reasons)
+        cost = f"{record.setup_passes:g} passes over the data, {record.setup_seconds:.1f} s."
         found = page.table(("choice", "value", "why"), rows)
         sections.append(Section("What the warm-up chose, and why", [found, page.paragraph(cost)]))
-    entries = (citation.PAPER, citation.software(settings["versions"]["isotherm"]))
+    entries = (citation.PAPER, citation.software(record.versions["isotherm"]))
     sections += [
-        Section("Versions", [page.definitions(settings["versions"])]),
+        Section("Versions", [page.definitions(record.versions)]),
         Section("To cite", [page.verbatim("\n\n".join(entries))]),
     ]
     badge = page.badge("not passed", "bad") if judged.problems else page.badge("passed", "good")
@@ -161,32 +162,29 @@ def _figures(pictures: Mapping[str, bytes] | None, summary: Summary) -> list[Htm
     return [page.side_by_side(shown)]
 
 
-def _model_and_data(settings: Mapping[str, Any], data: Mapping[str, Any] | None) -> dict[str, Any]:
-    shown = dict(settings.get("model") or {})
+def _model_and_data(draws: "Draws", data: Mapping[str, Any] | None) -> dict[str, Any]:
+    record, shown = draws.record, dict(draws.about.model)
     if levels := shown.pop("levels", None):
         shown["reference levels"] = ", ".join(f"{name}={first}" for name, (first, *_) in levels.items())
-    if data is not None:
-        shown |= data
-    elif settings.get("data") is not None:
-        shown |= settings["data"]
-    return {"rows": settings["num_data"]} | shown | {"parameters": settings["num_parameters"]}
+    shown |= draws.about.data if data is None else data
+    return {"rows": record.num_data} | shown | {"parameters": record.num_parameters}
 
 
-def _run_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _run_settings(record: RunRecord) -> dict[str, Any]:
     """What was run, without what other sections show and what only a program reads."""
     hidden = (
-        "model",
-        "data",
-        "labels",
-        "warmup",
         "versions",
         "num_data",
         "num_parameters",
         "key",
         "s",
-        "title",
+        "reasons",
+        "setup_passes",
+        "setup_seconds",
     )
-    return {name: value for name, value in settings.items() if name not in hidden}
+    shown = {name: value for name, value in record.to_json().items() if name not in hidden}
+    shown["sampler"] = {"name": record.sampler.name, **record.sampler.settings}
+    return shown
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

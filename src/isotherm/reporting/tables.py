@@ -58,7 +58,7 @@ def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> I
         facts["kinetic temperature"] = f"{summary.kinetic_temperature / T:.3f} of target"
     if summary.rows:
         facts["configurational temperature"] = f"{summary.configurational_temperature / T:.3f} of target"
-    if (s := draws.settings.get("s")) is not None:
+    if (s := draws.record.s) is not None:
         facts["s, the noise of a step"] = f"{s:.3g}"
     if diagnosis is None:
         yield page.definitions(facts)

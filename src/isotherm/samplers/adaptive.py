@@ -7,9 +7,10 @@ from jaxtyping import Array, Float, Key, PyTree
 from isotherm import tree
 from isotherm.covariance import Operator
 from isotherm.hyper import at, check_number, check_positive
-from isotherm.records import GradientEstimate, Info, State
-from isotherm.samplers.base import status_of, virial
-from isotherm.samplers.momentum import MomentumSampler
+from isotherm.records import GradientEstimate, Info, State, Temperatures
+from isotherm.samplers.base import status_of
+from isotherm.samplers.momentum import S_LIMITS, UNCONTROLLED_LIMIT, MomentumSampler
+from isotherm.samplers.traits import EXPLICIT, PARTIAL, UNCONTROLLED, Thermostat, Traits, constant
 
 _SCALING, _TAYLOR = 4, 3
 
@@ -37,6 +38,41 @@ class AdaptiveLangevin(MomentumSampler):
                 f"hardly know the current batch; got {averaging!r}. Use 0.0, the plain average."
             )
 
+    @property
+    def traits(self) -> Traits:
+        symmetric = UNCONTROLLED_LIMIT
+        if self.covariance is not None and self.covariance.bears_large_steps:
+            symmetric = S_LIMITS["symmetric"]
+        noisy, exact = self.bias_orders
+        remedy = EXPLICIT if self.scheme == "euler" else Traits.remedy
+        if self.covariance is None:
+            remedy = UNCONTROLLED
+        elif self.scheme != "euler" and not self.covariance.controls_all:
+            remedy = PARTIAL
+        return Traits(
+            s_power=2,
+            scheme=self.scheme,
+            s_limit=symmetric if self.scheme == "symmetric" else S_LIMITS[self.scheme],
+            bias_order=noisy,
+            exact_bias_order=exact,
+            friction=constant(self.friction),
+            thermostat=self._thermostat,
+            alternative=('scheme="symmetric"', symmetric),
+            remedy=remedy,
+        )
+
+    @property
+    def _thermostat(self) -> Thermostat | None:
+        if callable(self.friction):
+            return None
+        A = float(self.friction)
+        start = A if self.initial_xi is None else float(self.initial_xi)
+        return Thermostat(A, start, constant(self.thermal_mass), self.covariance is not None)
+
+    def temperatures(self, before: State, after: State, visited: PyTree) -> Temperatures:
+        del before
+        return Temperatures(visited, self.leaf_temperatures(after.momentum))
+
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         step = jnp.zeros((), jnp.int32)
         momentum = self.thermal_momentum(position, key=key)
@@ -61,9 +97,7 @@ class AdaptiveLangevin(MomentumSampler):
         kinetic = self.kinetic_temperature(moved.momentum)
         info = Info(
             kinetic_temperature=kinetic,
-            virial=virial(state.position, estimate.force),
             xi=moved.xi,
-            s=None if C is None else self.stability(C, state.step),
             clipped=None,
             status=status_of(kinetic, moved.xi),
         )

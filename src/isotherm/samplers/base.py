@@ -11,10 +11,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from isotherm import tree
-from isotherm.covariance import Average, Covariance, Operator
+from isotherm.covariance import Average, Covariance
 from isotherm.hyper import Hyper, at, check_positive
-from isotherm.records import GradientEstimate, Info, Needs, State, Status
+from isotherm.records import GradientEstimate, Info, Needs, State, Status, Temperatures
+from isotherm.samplers.traits import Traits
 
 
 class Sampler(eqx.Module):
@@ -47,9 +47,23 @@ class Sampler(eqx.Module):
         """1/beta in this step; 1 where nobody set it."""
         return jnp.ones(()) if self.temperature is None else at(self.temperature, step)
 
+    def numbers_at(self, step: int) -> tuple[float, float]:
+        """h and T in this step, as numbers."""
+        at_step = jnp.asarray(step)
+        return float(at(self.step_size, at_step)), float(self.temperature_at(at_step))
+
+    @property
     @abc.abstractmethod
-    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
-        """s, the largest eigenvalue of S = h^2 beta C, where C is that of the noise that `learn` sees."""
+    def traits(self) -> Traits:
+        """What the sampler says about itself: limits, orders and remedies, as plain numbers."""
+
+    @abc.abstractmethod
+    def noise_scale(self, step: int) -> float:
+        """S / C, where C is the covariance of the noise that `learn` sees: h^2 beta with a momentum."""
+
+    @abc.abstractmethod
+    def temperatures(self, before: State, after: State, visited: PyTree) -> Temperatures:
+        """What temperatures are taken from in a step whose gradient was evaluated at `visited`."""
 
     @abc.abstractmethod
     def whitened(self, estimate: GradientEstimate) -> GradientEstimate:
@@ -93,9 +107,14 @@ class Sampler(eqx.Module):
 class LangevinSampler(Sampler):
     """First-order dynamics: no momentum, and the whole step comes after the gradient."""
 
-    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
+    def noise_scale(self, step: int) -> float:
         # A Langevin step h is an underdamped one of length sqrt(2 h).
-        return 2 * at(self.step_size, step) / self.temperature_at(step) * C.lambda_max()
+        h, T = self.numbers_at(step)
+        return 2 * h / T
+
+    def temperatures(self, before: State, after: State, visited: PyTree) -> Temperatures:
+        del before, after
+        return Temperatures(visited, None)
 
     def whitened(self, estimate: GradientEstimate) -> GradientEstimate:
         return estimate
@@ -103,11 +122,6 @@ class LangevinSampler(Sampler):
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
         del key
         return state
-
-
-def virial(position: PyTree, force: PyTree) -> Float[Array, ""]:
-    """theta.grad U / N_d, whose mean over a stationary centred chain is the configurational temperature."""
-    return -tree.dot(position, force) / tree.size(position)
 
 
 def status_of(*scalars: Float[Array, ""]) -> Int[Array, ""]:
@@ -121,7 +135,7 @@ def check_covariance(sampler: Sampler, otherwise: str) -> None:
     if not isinstance(sampler.covariance, Covariance):
         name = type(sampler).__name__
         raise TypeError(
-            f"`covariance` of `{name}` must be an `iso.Covariance`, such as `iso.Dense()`; got "
+            f"`covariance` of `{name}` must be a covariance, such as `iso.Dense()`; got "
             f"{sampler.covariance!r}. Without one it is `iso.{otherwise}`."
         )
 

@@ -1,23 +1,43 @@
 """CCAdL without a moving average, by splitting and an exponential."""
 
-from typing import Any
+import equinox as eqx
+from jaxtyping import Array, Float, PyTree
 
-from isotherm.covariance import Dense
-from isotherm.samplers.ccadl import CCAdL
+from isotherm.covariance import Covariance, Dense
+from isotherm.hyper import Hyper, hyper_parameter, mass_field, required_hyper_parameter
+from isotherm.samplers.adaptive import AdaptiveLangevin
+from isotherm.samplers.momentum import Scheme
 
 
-def ModifiedCCAdL(step_size: Any, friction: Any, **settings: Any) -> CCAdL:
-    """Modified CCAdL in the manner of Wei & Shang (arXiv 2512.24515), as far as its description allows.
+class ModifiedCCAdL(AdaptiveLangevin):
+    r"""Modified CCAdL in the manner of Wei & Shang (arXiv 2512.24515), as far as its description allows.
 
-    The covariance is that of the current batch, without a moving average; its friction is solved by a truncated
-    Taylor series after scaling; the step is a symmetric splitting, A D O D A and the gradient's kick between two
-    halves of the covariance friction. The same as
+    The dynamics is that of `CCAdL`. The covariance is that of the current batch, without a moving average; its
+    friction is solved by a truncated Taylor series after scaling; and the step is a symmetric splitting: half a
+    drift, half a step of xi, friction xi and noise A solved exactly, half a step of xi, half a drift, and the
+    gradient's kick between two halves of the covariance friction,
 
-        iso.CCAdL(step_size, friction, covariance=iso.Dense("exact", averaging=1.0), scheme="exponential")
+    $$p \leftarrow e^{-S/4}\bigl(e^{-S/4}p - h\nabla\tilde U(\theta)\bigr), \qquad S = h^2\beta\hat CM^{-1}.$$
 
-    Where the noise of the batch is not Gaussian its own covariance correlates with the kick, which shifts the mean
-    at large steps: prefer `CCAdL` with `scheme="symmetric"`.
+    It equals `iso.CCAdL(..., covariance=iso.Dense("exact", averaging=1.0), scheme="exponential")`. If the noise of a
+    batch is not Gaussian, its covariance correlates with the kick, which shifts the mean at large steps: prefer
+    `CCAdL` with `scheme="symmetric"`.
+
+    **Arguments:**
+
+    - `step_size`, `friction`: h and A.
+    - `thermal_mass`: mu, N_d if `None`; infinite freezes xi.
+    - `initial_xi`: xi before the first step; A if `None`.
+    - `mass`: diagonal M, one number or a pytree like the parameters.
+    - `temperature`: $1/\beta$; `None` takes the posterior's.
     """
-    return CCAdL(
-        step_size, friction, covariance=Dense("exact", averaging=1.0), scheme="exponential", **settings
-    )
+
+    step_size: Hyper = required_hyper_parameter()
+    friction: Hyper = required_hyper_parameter()
+    mass: PyTree = mass_field()
+    thermal_mass: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
+    initial_xi: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
+    temperature: Hyper | None = hyper_parameter(kw_only=True)
+
+    covariance: Covariance | None = eqx.field(default=Dense("exact", averaging=1.0), init=False)
+    scheme: Scheme = eqx.field(default="exponential", static=True, init=False)

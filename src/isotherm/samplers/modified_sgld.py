@@ -1,5 +1,6 @@
 """SGLD whose added noise is reduced by the noise of the gradient."""
 
+import dataclasses
 from typing import Literal
 
 import equinox as eqx
@@ -10,7 +11,8 @@ from isotherm import tree
 from isotherm.covariance import Covariance, Diagonal
 from isotherm.hyper import Hyper, at, hyper_parameter, required_hyper_parameter
 from isotherm.records import GradientEstimate, Info, State
-from isotherm.samplers.base import LangevinSampler, check_covariance, check_root, status_of, virial
+from isotherm.samplers.base import LangevinSampler, check_covariance, check_root, status_of
+from isotherm.samplers.traits import PARTIAL, Traits
 
 
 class ModifiedSGLD(LangevinSampler):
@@ -43,6 +45,13 @@ class ModifiedSGLD(LangevinSampler):
         if self.form == "exact":
             check_root(self)
 
+    @property
+    def traits(self) -> Traits:
+        limit = 4.0  # where the added noise would need a negative variance
+        plain = Traits(s_power=1, s_limit=limit, clips_above=limit)
+        whole = self.covariance is not None and self.covariance.controls_all
+        return plain if whole else dataclasses.replace(plain, remedy=PARTIAL)
+
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         del key
         return State(position, None, None, self._no_average(position), jnp.zeros((), jnp.int32))
@@ -59,9 +68,7 @@ class ModifiedSGLD(LangevinSampler):
         position = tree.add_scaled(state.position, (h, estimate.force), (jnp.sqrt(2 * h * T), eta))
         info = Info(
             kinetic_temperature=None,
-            virial=virial(state.position, estimate.force),
             xi=None,
-            s=self.stability(C, state.step),
             clipped=clipped,
             status=status_of(tree.dot(position, position)),
         )

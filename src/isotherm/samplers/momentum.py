@@ -5,15 +5,19 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
-from isotherm.covariance import Operator
 from isotherm.hyper import Hyper, at, check_mass, check_positive
 from isotherm.records import GradientEstimate, State
 from isotherm.samplers.base import Sampler
 
 Scheme = Literal["euler", "euler-midpoint", "symmetric", "exponential"]
+
+
+# Largest s that each scheme bears. Without control, xi runs away at large s in the symmetric scheme too.
+S_LIMITS: dict[Scheme, float] = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0, "exponential": 0.02}
+UNCONTROLLED_LIMIT = 0.5
 
 
 class MomentumSampler(Sampler):
@@ -32,9 +36,9 @@ class MomentumSampler(Sampler):
             choice = " or ".join(f'"{name}"' for name in self.schemes)
             raise ValueError(f"`scheme` of `{type(self).__name__}` must be {choice}; got {self.scheme!r}.")
 
-    def stability(self, C: Operator, step: Int[Array, ""]) -> Float[Array, ""]:
-        h = at(self.step_size, step)
-        return h * h / self.temperature_at(step) * C.lambda_max()
+    def noise_scale(self, step: int) -> float:
+        h, T = self.numbers_at(step)
+        return h * h / T
 
     def whitened(self, estimate: GradientEstimate) -> GradientEstimate:
         root = tree.sqrt(self.mass)
@@ -68,6 +72,19 @@ class MomentumSampler(Sampler):
     def kinetic_temperature(self, momentum: PyTree) -> Float[Array, ""]:
         """p' M^-1 p / N_d."""
         return tree.dot(momentum, tree.divide(momentum, self.mass)) / tree.size(momentum)
+
+    def leaf_temperatures(self, momentum: PyTree) -> Float[Array, " leaves"]:
+        """The kinetic temperature of each leaf alone."""
+        velocity = tree.divide(momentum, self.mass)
+        parts = zip(jax.tree.leaves(momentum), jax.tree.leaves(velocity), strict=True)
+        return jnp.stack([tree.dot(a, b) / max(a.size, 1) for a, b in parts])
+
+    @property
+    def bias_orders(self) -> tuple[int, int]:
+        """Orders of the bias with noisy and with exact gradients: 2 if symmetric and no noise is left to itself."""
+        if self.scheme != "symmetric":
+            return 1, 1
+        return 2 if self.covariance is not None and self.covariance.controls_all else 1, 2
 
     def _check_mass_fits(self, position: PyTree) -> None:
         if tree.is_scalar(self.mass):

@@ -7,9 +7,10 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.covariance import Covariance
 from isotherm.hyper import Hyper, at, hyper_parameter, mass_field, required_hyper_parameter
-from isotherm.records import GradientEstimate, Info, State
-from isotherm.samplers.base import check_root, status_of, virial
-from isotherm.samplers.momentum import MomentumSampler, Scheme
+from isotherm.records import GradientEstimate, Info, State, Temperatures
+from isotherm.samplers.base import check_root, status_of
+from isotherm.samplers.momentum import S_LIMITS, UNCONTROLLED_LIMIT, MomentumSampler, Scheme
+from isotherm.samplers.traits import EXPLICIT, PARTIAL, UNCONTROLLED, Traits, constant
 
 
 class SGHMC(MomentumSampler):
@@ -48,6 +49,39 @@ class SGHMC(MomentumSampler):
     def __check_init__(self) -> None:
         check_root(self)
 
+    @property
+    def traits(self) -> Traits:
+        noisy, exact = self.bias_orders
+        h, A = constant(self.step_size), constant(self.friction)
+        # A M - (beta h/2) C is, in units of M, A - s/(2 h).
+        clips = None if self.covariance is None or h is None or A is None else 2 * h * A
+        limit, remedy = S_LIMITS[self.scheme], EXPLICIT
+        if self.scheme == "symmetric" and self.covariance is None:
+            limit = UNCONTROLLED_LIMIT
+        if self.covariance is None:
+            remedy = UNCONTROLLED
+        elif self.scheme == "symmetric":
+            remedy = Traits.remedy if self.covariance.controls_all else PARTIAL
+        return Traits(
+            s_power=2,
+            scheme=self.scheme,
+            s_limit=limit,
+            bias_order=noisy,
+            exact_bias_order=exact,
+            clips_above=clips,
+            friction=A,
+            remedy=remedy,
+        )
+
+    def temperatures(self, before: State, after: State, visited: PyTree) -> Temperatures:
+        if self.scheme != "symmetric":
+            return Temperatures(visited, self.leaf_temperatures(after.momentum))
+        # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
+        position = tree.multiply(0.5, tree.add_scaled(before.position, (1.0, after.position)))
+        middle = tree.multiply(0.5, tree.add_scaled(before.momentum, (1.0, after.momentum)))
+        h, A = at(self.step_size, before.step), at(self.friction, before.step)
+        return Temperatures(position, (1 + h * A / 2) * self.leaf_temperatures(middle))
+
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         momentum = self.thermal_momentum(position, key=key)
         return State(position, momentum, None, self._no_average(position), jnp.zeros((), jnp.int32))
@@ -57,17 +91,16 @@ class SGHMC(MomentumSampler):
         return self.drifted(state, 0.5 if self.scheme == "symmetric" else 1.0)
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        visited, state = state.position, self.learn(state, estimate)
+        state = self.learn(state, estimate)
         h, A, T = (
             at(self.step_size, state.step),
             at(self.friction, state.step),
             self.temperature_at(state.step),
         )
-        C, p, s, clipped = self._noise(state, estimate), state.momentum, None, None
+        C, p, clipped = self._noise(state, estimate), state.momentum, None
         R = tree.normal_like(p, key=key)
         if C is not None:
             R, clipped = C.sqrt_remainder(h / (2 * A * T), R)
-            s = self.stability(C, state.step)
         eta = self.mass_root_times(R)
         terms = ((h, estimate.force), (-h * A, p), (jnp.sqrt(2 * A * h * T), eta))
         if self.scheme == "symmetric":  # friction on (p_old + p_new)/2
@@ -82,9 +115,7 @@ class SGHMC(MomentumSampler):
             kinetic = (1 + h * A / 2) * self.kinetic_temperature(middle)
         info = Info(
             kinetic_temperature=kinetic,
-            virial=virial(visited, estimate.force),
             xi=None,
-            s=s,
             clipped=clipped,
             status=status_of(kinetic),
         )

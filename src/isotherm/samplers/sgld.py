@@ -8,7 +8,8 @@ from isotherm import tree
 from isotherm.covariance import Covariance
 from isotherm.hyper import Hyper, at, hyper_parameter, required_hyper_parameter
 from isotherm.records import GradientEstimate, Info, State
-from isotherm.samplers.base import LangevinSampler, status_of, virial
+from isotherm.samplers.base import LangevinSampler, status_of
+from isotherm.samplers.traits import UNCONTROLLED, Traits
 
 
 class SGLD(LangevinSampler):
@@ -32,6 +33,10 @@ class SGLD(LangevinSampler):
 
     covariance: Covariance | None = eqx.field(default=None, init=False)  # the gradient noise is left in
 
+    @property
+    def traits(self) -> Traits:
+        return Traits(s_power=1, s_limit=0.25, remedy=UNCONTROLLED)
+
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         del key
         return State(position, None, None, None, jnp.zeros((), jnp.int32))
@@ -42,9 +47,7 @@ class SGLD(LangevinSampler):
         position = tree.add_scaled(state.position, (h, estimate.force), (jnp.sqrt(2 * h * T), R))
         info = Info(
             kinetic_temperature=None,
-            virial=virial(state.position, estimate.force),
             xi=None,
-            s=None,
             clipped=None,
             status=status_of(tree.dot(position, position)),
         )

@@ -8,16 +8,17 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from isotherm import tree
-from isotherm.chains.finish import versions
-from isotherm.chains.progress import Progress
-from isotherm.data.rows import as_rows
+from isotherm import keys, tree
+from isotherm.chains.starts import GivenStarts
 from isotherm.draws import Draws, Moments
+from isotherm.draws.record import RunRecord, SamplerRecord
 from isotherm.errors import check_count, missing_extra
 from isotherm.posterior import Posterior
+from isotherm.progress import StepProgress
+from isotherm.samplers.traits import Traits
 from isotherm.sampling import checks
-
-_STREAM = 2**32 - 5  # a fold of the seed's key apart from those of `iso.sample` with the same seed
+from isotherm.sampling.prepare import prepare
+from isotherm.versions import versions
 
 
 def reference_posterior(
@@ -50,30 +51,39 @@ def reference_posterior(
     num_draws = check_count("num_draws", num_draws, minimum=1)
     warmup = check_count("warmup", warmup, minimum=20)
     num_chains = check_count("num_chains", num_chains, minimum=1)
-    rows, num_data = as_rows(data)
-    key = checks.as_key(seed)
-    keys = jax.random.split(jax.random.fold_in(key, _STREAM), num_chains + 1)
-    constraint, init, posterior = posterior.constraint, checks.freed(init, posterior), posterior.unconstrained
-    positions = checks.per_chain(
-        init,
-        posterior,
-        rows,
-        num_chains=num_chains,
-        init_scale=init_scale,
-        init_per_chain=None,
-        key=keys[-1],
-    )
+    key, scale = checks.as_key(seed), checks.check_init_scale(init_scale)
+    problem = prepare(posterior, data, init, num_chains=num_chains, init_per_chain=None, latents_allowed=True)
+    stream = jax.random.fold_in(key, keys.REFERENCE)
+    split = jax.random.split(stream, num_chains)
+    starts = GivenStarts(problem.init, problem.per_chain, scale)
+    positions = starts.positions(num_chains, key=stream)
+    problem.check_starts(positions)
+    constraint, density = posterior.constraint, problem.free
     began, chains = time.perf_counter(), []
-    with Progress(num_chains * (warmup + num_draws), 1.0, show=progress, title="NUTS") as bar:
+    with StepProgress(num_chains * (warmup + num_draws), 1.0, show=progress, title="NUTS") as bar:
         for c in range(num_chains):
             start = jax.tree.map(lambda x, c=c: x[c], positions)
-            chain = _nuts(posterior, rows, start, keys[c], num_draws, warmup, dense_mass)
+            chain = _nuts(density, problem.data, start, split[c], num_draws, warmup, dense_mass)
             chains.append(jax.tree.map(np.asarray, chain))
             bar.update((c + 1) * (warmup + num_draws), None)
     position, gradient, stats = jax.tree.map(lambda *x: np.stack(x), *chains)
     drawn = position if constraint is None else jax.tree.map(np.asarray, constraint.constrained(position))
-    seconds = time.perf_counter() - began
-    return _wrap(posterior, drawn, position, gradient, stats, num_data, warmup, key, seconds)
+    record = RunRecord(
+        sampler=SamplerRecord("NUTS", None, problem.temperature, Traits(s_power=2, scheme="leapfrog"), {}),
+        num_data=problem.num_data,
+        batch_size=problem.num_data,
+        num_parameters=tree.size(jax.tree.map(lambda a: a[0, 0], position)),
+        num_chains=num_chains,
+        burn_in=warmup,
+        thinning=1,
+        num_draws=num_draws,
+        steps=warmup + num_draws,
+        data_passes=int(stats["num_integration_steps"].sum(axis=1).mean()),
+        seconds=round(time.perf_counter() - began, 3),
+        key=np.asarray(jax.random.key_data(key)).tolist(),
+        versions=versions(),
+    )
+    return _wrap(drawn, position, gradient, stats, record)
 
 
 @eqx.filter_jit
@@ -114,57 +124,32 @@ def _nuts(
 
 
 def _wrap(
-    posterior: Posterior,
-    drawn: PyTree,
-    position: PyTree,
-    gradient: PyTree,
-    stats: dict[str, np.ndarray],
-    num_data: int,
-    warmup: int,
-    key: Key[Array, ""],
-    seconds: float,
+    drawn: PyTree, position: PyTree, gradient: PyTree, stats: dict[str, np.ndarray], record: RunRecord
 ) -> Draws:
     num_chains, num_draws = stats["diverging"].shape
-    T = float(posterior.temperature)
+    T = record.temperature
     x = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(position)]
-    own = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), drawn)
+    wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), drawn)
     grad_u = [-T * np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(gradient)]
     unflatten = jax.tree.structure(position).unflatten
     virial = [np.mean((a - a.mean(1, keepdims=True)) * g, axis=1) for a, g in zip(x, grad_u, strict=True)]
     flat = [v.reshape(num_chains, -1) for v in virial]
-    size = tree.size(jax.tree.map(lambda a: a[0, 0], position))
-    steps = int(stats["num_integration_steps"].sum(axis=1).mean())
+    overall = np.concatenate(flat, axis=1).sum(axis=1) / record.num_parameters
     return Draws(
         posterior=drawn,
-        stats={
-            **stats,
-            "configurational_temperature": np.concatenate(flat, axis=1).sum(axis=1) / size,
-        },
+        stats={**stats, "configurational_temperature": overall},
         moments=Moments(
             count=np.full(num_chains, num_draws),
-            mean=jax.tree.map(lambda a: a.mean(1), own),
-            variance=jax.tree.map(lambda a: a.var(1, ddof=1), own),
+            mean=jax.tree.map(lambda a: a.mean(1), wide),
+            variance=jax.tree.map(lambda a: a.var(1, ddof=1), wide),
             temperature=unflatten(virial),
         ),
         status=tuple(
-            f"completed {num_draws} draws after {warmup} of warm-up"
+            f"completed {num_draws} draws after {record.burn_in} of warm-up"
             + (f"; {int(d)} divergent transitions" if d else "")
             for d in stats["diverging"].sum(axis=1)
         ),
         lengths=np.full(num_chains, num_draws),
         complete=np.full(num_chains, True),
-        settings={
-            "sampler": {"name": "NUTS", "temperature": T},
-            "num_data": num_data,
-            "batch_size": num_data,
-            "num_parameters": size,
-            "num_chains": num_chains,
-            "burn_in": warmup,
-            "thinning": 1,
-            "num_draws": num_draws,
-            "data_passes": steps,
-            "seconds": round(seconds, 3),
-            "key": np.asarray(jax.random.key_data(key)).tolist(),
-            "versions": versions(),
-        },
+        record=record,
     )

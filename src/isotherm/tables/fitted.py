@@ -28,7 +28,7 @@ _SHOWN = 10  # levels in a message
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-    """A regression as `draws.settings` records it.
+    """A regression as `draws.about.model` records it.
 
     - `names`: of the coefficients, without the intercept.
     - `levels`: of each feature that is a category, in order; the first is the one that others are compared with.
@@ -65,7 +65,7 @@ class NewRows:
 
 def fitted(draws: "Draws") -> Fitted:
     """The regression that these are draws of; refuses draws of anything else."""
-    record = draws.settings.get("model") or {}
+    record = draws.about.model
     if "model" in record and "levels" not in record:
         rule = "those of a run that recorded the levels of its categories"
         raise must("draws", rule, record["model"], "An earlier version did not: sample anew.")
@@ -82,7 +82,7 @@ def fitted(draws: "Draws") -> Fitted:
         target=record["target"],
         features=tuple(record["features"]),
         levels=record["levels"],
-        names=tuple(draws.settings["labels"]["coefficients"][-1][1:]),
+        names=tuple(draws.labels["coefficients"][-1][1:]),
         classes=tuple(record.get("classes", ())),
         exposure=record.get("exposure"),
         offset=record.get("offset"),

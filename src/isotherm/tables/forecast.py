@@ -64,7 +64,7 @@ def forecast(
     **Arguments:**
 
     - `draws`: of `isotherm sample` or of `isotherm.tables.regression`, with its `description` and `labels` in
-      `draws.settings["model"]` and `draws.settings["labels"]`.
+      `draws.about.model` and `draws.labels`.
     - `columns`: arrays of one length by name, as `isotherm.tables.reader.read_table(path).columns`: the features, and
       exposure and offset where the model has them. Where the target is there as well, predictions are scored.
     - `interval`: probability of the central intervals.

@@ -17,13 +17,13 @@ _RATE = 0.02
 _JITTER = 0.5  # how far apart the ways start, in units of the rms of each leaf
 
 
-def apart(start: PyTree, *, ways: int, key: Key[Array, ""]) -> PyTree[Array]:
+def apart(start: PyTree, *, count: int, key: Key[Array, ""]) -> PyTree[Array]:
     """`start` that many times along a leading axis, moved apart by half the size of each leaf."""
 
     def one(key: Key[Array, ""]) -> PyTree[Array]:
         return jax.tree.map(lambda x, z: x + _JITTER * _size(x) * z, start, tree.normal_like(start, key=key))
 
-    return jax.vmap(one)(jax.random.split(key, ways))
+    return jax.vmap(one)(jax.random.split(key, count))
 
 
 def descend(

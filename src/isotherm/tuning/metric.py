@@ -15,8 +15,8 @@ from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner
 from isotherm.sums import passes
-from isotherm.tuning.newton import Climb, NotNormalError, point_at
-from isotherm.tuning.record import as_leaf
+from isotherm.tuning.newton import Climb, point_at
+from isotherm.tuning.record import NotNormal, as_leaf
 
 _AGREES = 3.0  # times as large may the change of the gradient be as the Hessian says
 _NORMAL = 10.0  # times as large, by the Fisher information, and the posterior is nothing like a normal one
@@ -35,8 +35,8 @@ class Metric:
     passes: float
 
 
-def find_metric(posterior: Posterior, data: PyTree, top: Climb, *, key: Key[Array, ""]) -> Metric:
-    """The coordinates for a posterior with its mode at `top`; `NotNormalError` where there are none."""
+def find_metric(posterior: Posterior, data: PyTree, top: Climb, *, key: Key[Array, ""]) -> Metric | NotNormal:
+    """The coordinates for a posterior with its mode at `top`, if it is nearly normal there."""
     hessian = top.point.hessian
     flat = _flat_directions(hessian)
     condition = f"condition number {_condition(hessian):.3g}"
@@ -58,7 +58,7 @@ def find_metric(posterior: Posterior, data: PyTree, top: Climb, *, key: Key[Arra
     note, cost = f"Fisher information of all rows and prior: {why}", 3.0 - (flat > 0)
     if grows <= _NORMAL:
         return Metric(preconditioner, "dense, Fisher", note, max(stiffest, grows), slowest, cost)
-    raise NotNormalError(f"{why}, and {grows:.2g} times as much as the Fisher information says")
+    return NotNormal(f"{why}, and {grows:.2g} times as much as the Fisher information says")
 
 
 def whitened(curvature: np.ndarray, center: PyTree[Array]) -> DensePreconditioner:

@@ -24,10 +24,6 @@ _FLAT = 1e-8  # of a squared pivot, on the scale of the diagonal
 _NEAR = 0.1  # rms length of a step, in standard deviations, at which one is there
 
 
-class NotNormalError(Exception):
-    """The posterior is not nearly normal around one mode; the text says how one can tell."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Point:
     """A place with U, its gradient and its Hessian there, in float64 over the ravelled parameters.

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from isotherm import plots
-from isotherm.chains.finish import versions
 from isotherm.studies.bench import chains, figure, memory, peers, steps
 from isotherm.studies.bench.part import Part, Say
 from isotherm.studies.bench.quality import Quality, measure_all
 from isotherm.studies.bench.sizes import Sizes
+from isotherm.versions import versions
 
 PARTS = ("network", "logistic", "peers", "memory", "chains")
 

@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 import isotherm
-from isotherm.chains.finish import versions
 from isotherm.studies.progress import Progress
 from isotherm.studies.workers import LostWorkerError, side_by_side
+from isotherm.versions import versions
 
 _SHOWING = (
     "cli.py",

@@ -7,7 +7,6 @@ import numpy as np
 from isotherm.covariance import Dense, DiagonalLowRank
 from isotherm.gradients.minibatch import FullData, Minibatch
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedSGLD, Sampler
-from isotherm.samplers.adaptive import AdaptiveLangevin
 from isotherm.studies.validation import theory
 from isotherm.studies.validation.cases import Case
 from isotherm.studies.validation.theory import Linear, Stationary, number
@@ -39,18 +38,19 @@ def predicted(case: Case) -> tuple[Stationary | None, Linear]:
 
 def xi_theory(sampler: Sampler, model: Linear) -> float | None:
     """The mean of xi by the paper's propositions: A for CCAdL, A + beta h tr(C M^-1) / (2 N_d) for SGNHT."""
-    if not isinstance(sampler, AdaptiveLangevin):
+    thermostat = sampler.traits.thermostat
+    if thermostat is None:
         return None
-    h, A = number(sampler.step_size), number(sampler.friction)
-    shift = h * float(np.sum(np.diag(model.C) / model.m)) / (2 * len(model.m) * model.T)
-    return A + shift if isinstance(sampler, SGNHT) else A
+    h = number(sampler.step_size)
+    return thermostat.mean(h * float(np.sum(np.diag(model.C) / model.m)) / (2 * len(model.m) * model.T))
 
 
 def thermal_mass(sampler: Sampler, dimension: int) -> float:
     """mu; infinite for dynamics without a thermostat."""
-    if not isinstance(sampler, AdaptiveLangevin):
+    thermostat = sampler.traits.thermostat
+    if thermostat is None:
         return np.inf
-    return number(dimension if sampler.thermal_mass is None else sampler.thermal_mass)
+    return dimension if thermostat.mass is None else thermostat.mass
 
 
 def why(case: Case, model: Linear, state: Stationary) -> str:
@@ -69,9 +69,9 @@ def why(case: Case, model: Linear, state: Stationary) -> str:
         return cause
     if model.epoch:  # what the noise does there is not what any control assumes
         return _NOT_WHITE
-    scheme = getattr(sampler, "scheme", "euler")
-    order = "second" if scheme == "symmetric" else "first"
-    return f"{scheme} scheme at s = {case.s:g}: error of {order} order in the step"
+    traits = sampler.traits
+    order = "second" if traits.exact_bias_order == 2 else "first"
+    return f"{traits.scheme} scheme at s = {case.s:g}: error of {order} order in the step"
 
 
 def _uncontrolled(sampler: Sampler) -> str:
@@ -79,7 +79,7 @@ def _uncontrolled(sampler: Sampler) -> str:
         return "noise beyond the leading directions, of which the diagonal alone is controlled"
     if sampler.covariance is not None:
         return "diagonal control under correlated noise"
-    if isinstance(sampler, SGNHT):
+    if sampler.traits.thermostat is not None:
         return "noise not proportional to the mass (Proposition 1 does not apply)"
     return "gradient noise left uncontrolled"
 

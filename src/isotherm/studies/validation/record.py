@@ -9,15 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PyTree
 
-from isotherm import tree
+from isotherm import keys, tree
 from isotherm.data.plans import MinibatchPlan
 from isotherm.gradients.minibatch import Gradient
 from isotherm.kernel import Kernel
 from isotherm.records import State
 from isotherm.samplers.base import Sampler
 from isotherm.studies.validation.targets import Target
-
-_ARRANGE = 2**32 - 5  # a fold of the run's key apart from those of its chains
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,21 +64,21 @@ def run(
     batch_size = target.num_data if gradient.all_rows else target.batch_size
     kernel = Kernel(sampler, gradient, target.num_data, batch_size, minibatch)
     key = jax.random.key(seed)
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(length.chains))
+    chains = keys.chain_keys(key, length.chains)
     starts = target.unravel(target.draw(np.random.default_rng(seed), length.chains))
     rows = jax.tree.map(jnp.asarray, target.data)
 
     every = minibatch.rearrange_every
     chunk = length.draws if every is None else max(1, every // length.thinning)
-    arrangement = jax.random.fold_in(key, _ARRANGE)
+    arrangement = jax.random.fold_in(key, keys.VALIDATION)
     pieces, done = [], 0
     data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, 2**31))
-    states = _start(kernel, data, starts, keys)
-    states, _ = _advance(kernel, data, states, keys, jnp.asarray(length.burn_in), 1)
-    states = _settle(kernel, data, states, keys)
+    states = _start(kernel, data, starts, chains)
+    states, _ = _advance(kernel, data, states, chains, jnp.asarray(length.burn_in), 1)
+    states = _settle(kernel, data, states, chains)
     while done < length.draws:
         data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, done))
-        states, kept = _advance(kernel, data, states, keys, jnp.asarray(length.thinning), chunk)
+        states, kept = _advance(kernel, data, states, chains, jnp.asarray(length.thinning), chunk)
         pieces.append(jax.tree.map(np.asarray, kept))
         done += chunk
     # A part that the dynamics does not have is None in every piece, and no leaf of the tree.

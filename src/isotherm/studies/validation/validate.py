@@ -8,7 +8,6 @@ from typing import Any
 from rich.console import Console
 
 from isotherm import plots
-from isotherm.chains.finish import versions
 from isotherm.studies.progress import Progress
 from isotherm.studies.validation import figure
 from isotherm.studies.validation.calibration import figure as calibration_figure
@@ -17,6 +16,7 @@ from isotherm.studies.validation.page import write_page
 from isotherm.studies.validation.show import markdown, show
 from isotherm.studies.validation.table import CHAINS, RELAXATIONS, cases, run_table, summarise, to_json
 from isotherm.studies.validation.verdict import Row
+from isotherm.versions import versions
 
 
 def validate(

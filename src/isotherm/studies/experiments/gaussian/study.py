@@ -18,7 +18,6 @@ import numpy as np
 from rich.console import Console
 
 from isotherm import plots
-from isotherm.chains.finish import versions as run_versions
 from isotherm.covariance import Dense
 from isotherm.data.plans import WithReplacement
 from isotherm.draws import Draws
@@ -34,6 +33,7 @@ from isotherm.studies.experiments.gaussian.report import show as show
 from isotherm.studies.experiments.gaussian.report import write_page
 from isotherm.studies.experiments.gaussian.table import COLUMNS, PAPER, Column, table_rows
 from isotherm.studies.progress import Progress
+from isotherm.versions import versions as run_versions
 
 PARAMETERS = ("mu", "gamma")
 
@@ -187,7 +187,7 @@ def _measure(method: Method, column: Column, run: Draws, x: np.ndarray, settings
         "autocorrelation_time": average(lambda p: measures.autocorrelation_time(chains[p])),
         "kinetic_temperature": float(run.stats["kinetic_temperature"].mean(dtype=np.float64)),
         "xi": float(run.stats["xi"].mean(dtype=np.float64)) if "xi" in run.stats else None,
-        "clipped_share": None if clipped is None else float(clipped[0]) / run.settings["steps"],
+        "clipped_share": None if clipped is None else float(clipped[0]) / run.record.steps,
     }
 
 

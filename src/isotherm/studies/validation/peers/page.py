@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.console import Console
 
 from isotherm import plots
-from isotherm.chains.finish import versions
 from isotherm.plots import METHODS
 from isotherm.reporting import page as report
 from isotherm.studies.progress import Progress
@@ -24,6 +23,7 @@ from isotherm.studies.validation.peers.table import (
 )
 from isotherm.studies.validation.show import HEADER, cells, print_table
 from isotherm.studies.validation.verdict import TOLERANCE
+from isotherm.versions import versions
 
 _STYLES = {"right": "green", "off": "red", "not finite": "red", "not resolved": "yellow", "absent": "dim"}
 _KINDS = {"right": "good", "off": "bad", "not finite": "bad", "not resolved": "fair", "absent": "fair"}

@@ -1,4 +1,4 @@
-"""The result of a run: draws, statistics, status and settings travel together."""
+"""`Draws`: the draws of a run, with all that is needed to judge and repeat them."""
 
 import dataclasses
 import os
@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import tree
+from isotherm.draws.record import About, RunRecord
 from isotherm.storage import read_archive, write_archive
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-    from isotherm.chains.run import Job
+    from isotherm.chains.setup import Setup
     from isotherm.judging.summary import Summary
 
 
@@ -47,16 +48,17 @@ class Draws:
 
     - `posterior`: pytree in the structure of the parameters, leaves (chain, draw, ...). After a chain has
       failed its draws are NaN.
-    - `stats`: (chain, draw) arrays `kinetic_temperature` and `xi` where the sampler has them; per chain
-      `configurational_temperature` and, where noise can be clipped, `clipped_steps`, burn-in included.
+    - `stats`: (chain, draw) arrays `kinetic_temperature` and `xi` if the sampler has them; per chain
+      `configurational_temperature` and, if noise can be clipped, `clipped_steps`, burn-in included.
     - `moments`: streaming mean, variance and temperature of every parameter.
     - `status`: why each chain ended, in a sentence.
     - `lengths`, `complete`: valid draws of each chain, and whether it was still running at the end.
-    - `settings`: sampler, minibatches, steps, s by the sampler's own estimate of the noise, seconds, versions; and
-      `labels` where elements of a parameter have names, such as `{"coefficients": [["intercept", "age"]]}`, a list
-      for each of its axes.
+    - `record`: what was run and what it cost, in typed plain values: `draws.record.batch_size`, `draws.record.s`.
+    - `setup`: the setup of the run, to sample again or to diagnose; `None` for draws that were loaded from a file.
     - `derived`: functions of the parameters by name, (chain, draw, ...), such as NumPyro's deterministic sites.
-    - `job`: the run itself, for `iso.diagnose`; not saved.
+    - `labels`: names for the elements of a parameter, one list for each of its axes, such as
+      `{"coefficients": [["intercept", "age"]]}`.
+    - `about`: a title, the model and the data, for reports.
     """
 
     posterior: PyTree[np.ndarray]
@@ -65,13 +67,15 @@ class Draws:
     status: tuple[str, ...]
     lengths: np.ndarray
     complete: np.ndarray
-    settings: dict[str, Any]
+    record: RunRecord
     derived: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    job: "Job | None" = None
+    labels: dict[str, list[list[str]]] = dataclasses.field(default_factory=dict)
+    about: About = dataclasses.field(default_factory=About)
+    setup: "Setup | None" = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The run holds functions and the data, which no copy needs.
-        return {**self.__dict__, "job": None}
+        # The setup holds functions and the data, which no copy needs.
+        return {**self.__dict__, "setup": None}
 
     @property
     def num_chains(self) -> int:
@@ -112,7 +116,7 @@ class Draws:
         """An `xarray.DataTree` in ArviZ's schema: groups `posterior` and `sample_stats`."""
         import arviz_base
 
-        for name, axes in self.settings.get("labels", {}).items():
+        for name, axes in self.labels.items():
             own = [f"{name}_{i}" for i in range(len(axes))]
             dims = {name: own} | ({} if dims is None else dims)
             coords = dict(zip(own, axes, strict=True)) | ({} if coords is None else coords)
@@ -121,9 +125,8 @@ class Draws:
             {"sample_stats": per_draw} if per_draw else {}
         )
         data = arviz_base.from_dict(groups, coords=coords, dims=dims)
-        attributes = {
-            f"isotherm_{k}": v for k, v in self.settings.items() if isinstance(v, int | float | str)
-        }
+        plain = self.record.to_json()
+        attributes = {f"isotherm_{k}": v for k, v in plain.items() if isinstance(v, int | float | str)}
         data["posterior"].attrs.update(attributes)
         return data
 
@@ -141,15 +144,22 @@ class Draws:
         for name in _OPTIONAL:
             if (value := getattr(self.moments, name)) is not None:
                 record[name] = value
-        write_archive(path, record, {"kind": "draws", "status": list(self.status), "settings": self.settings})
+        plain = {
+            "kind": "draws",
+            "status": list(self.status),
+            "record": self.record.to_json(),
+            "labels": self.labels,
+            "about": dataclasses.asdict(self.about),
+        }
+        write_archive(path, record, plain)
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {x.shape[2:]}" for name, x in {**self.flat(), **self.derived}.items())
         failed = int(np.sum(~self.complete))
         note = f", {failed} stopped early" if failed else ""
-        note += ", interrupted" if self.settings.get("interrupted") else ""
-        sampler = self.settings.get("sampler", {}).get("name", "?")
-        return f"Draws({sampler}, {self.num_chains} chains x {self.num_draws} draws{note}; {shapes})"
+        note += ", interrupted" if self.record.interrupted else ""
+        name = self.record.sampler.name
+        return f"Draws({name}, {self.num_chains} chains x {self.num_draws} draws{note}; {shapes})"
 
 
 def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
@@ -171,6 +181,8 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
         status=tuple(extra["status"]),
         lengths=record["lengths"],
         complete=record["complete"],
-        settings=extra["settings"],
+        record=RunRecord.from_json(extra["record"]),
         derived=record.get("derived", {}),
+        labels=extra["labels"],
+        about=About(**extra["about"]),
     )

@@ -1,0 +1,225 @@
+"""From what a run left behind to `Draws`."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from isotherm import keys
+from isotherm.chains import advice, loop
+from isotherm.chains.drive import Outcome
+from isotherm.chains.ensemble import Ensemble
+from isotherm.chains.moments import explained, finish
+from isotherm.chains.noise import measure
+from isotherm.chains.setup import Setup
+from isotherm.data.weighted import Weighted
+from isotherm.draws import Draws, Moments
+from isotherm.draws.record import RunRecord, SamplerRecord, describe
+from isotherm.gradients.control_variate import ControlVariate
+from isotherm.gradients.minibatch import Minibatch
+from isotherm.kernel import Kernel
+from isotherm.transforms import Constraint
+from isotherm.versions import versions
+
+_CHAINS = 4  # whose s is measured: it differs little between chains
+_EXPLAINED = 8  # failed lanes of a run for which s is measured
+
+
+def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> list[Draws]:
+    """One `Draws` per setup. Warnings point `stacklevel` calls up."""
+    ended = np.asarray(outcome.lanes.ended)
+    setup, num_chains = ensemble.setup, ensemble.length.num_chains
+    status = _sentences(ensemble, outcome)
+    moments = finish(outcome.lanes.accumulator)
+    refined = _refined(ensemble, outcome, moments, np.flatnonzero(ended < 0))
+    drawn = jax.tree.leaves(outcome.kept.position)[0].shape[1]
+    lengths = np.where(ended < 0, drawn, np.clip((ended - setup.burn_in) // setup.thinning, 0, drawn))
+    per_parameter = [t.reshape(len(ended), -1) for t in jax.tree.leaves(moments.temperature)]
+    stats: dict[str, Any] = {
+        **outcome.kept.stats,
+        "configurational_temperature": np.concatenate(per_parameter, axis=1).sum(axis=1)
+        / setup.num_parameters,
+    }
+    if outcome.lanes.clipped is not None:
+        stats["clipped_steps"] = np.asarray(outcome.lanes.clipped)
+    results = []
+    for i, own in enumerate(ensemble.setups):
+        lanes = slice(i * num_chains, (i + 1) * num_chains)
+        noise = _final_noise(ensemble, outcome, own, lanes, stacklevel=stacklevel + 1)
+        draws = Draws(
+            posterior=_pick(outcome.kept.position, lanes),
+            stats=_pick(stats, lanes),
+            moments=Moments(
+                count=moments.count[lanes],
+                mean=_pick(moments.mean, lanes),
+                variance=_pick(moments.variance, lanes),
+                temperature=_pick(moments.temperature, lanes),
+                kinetic=None if moments.kinetic is None else moments.kinetic[lanes],
+                refined=None if refined is None else _pick(refined, lanes),
+            ),
+            status=tuple(status[lanes]),
+            lengths=lengths[lanes],
+            complete=ended[lanes] < 0,
+            record=_record(ensemble, outcome, own, noise),
+            setup=own,
+        )
+        _warn(draws, outcome, stacklevel=stacklevel + 1)
+        results.append(draws)
+    return results
+
+
+def _sentences(ensemble: Ensemble, outcome: Outcome) -> tuple[str, ...]:
+    """Why each lane ended."""
+    ended = np.asarray(outcome.lanes.ended)
+    explained = np.flatnonzero(ended >= 0)[:_EXPLAINED]
+    lines = []
+    for lane, end in enumerate(ended.tolist()):
+        if end >= 0:
+            chain = lane % ensemble.length.num_chains
+            reason = _failure(ensemble, outcome, lane, end, measured=lane in explained)
+            lines.append(f"chain {chain} turned non-finite at step {end} and was stopped; {reason}")
+        elif outcome.interrupted:
+            drawing = outcome.steps > ensemble.setup.burn_in
+            kept = "the draws so far are kept" if drawing else "still in burn-in, no draws"
+            lines.append(f"interrupted after {outcome.steps} of {ensemble.num_steps} steps; {kept}")
+        else:
+            lines.append(f"completed {outcome.steps} steps")
+    return tuple(lines)
+
+
+def _failure(ensemble: Ensemble, outcome: Outcome, lane: int, step: int, *, measured: bool) -> str:
+    setup, s = ensemble.setup_of(lane), None
+    if measured:
+        arrange, look = jax.random.split(jax.random.fold_in(ensemble.key, keys.FAILURES))
+        data = setup.kernel.minibatch.arrange(ensemble.data, key=arrange)
+        position = jax.tree.map(lambda x: x[lane], outcome.last_finite)
+        noise = measure(setup.kernel, data, position, step=step, key=look)
+        s = None if noise is None else noise.s
+    hot = ""
+    if "kinetic_temperature" in outcome.kept.stats:
+        _, T = setup.sampler.numbers_at(0)
+        hot = advice.about_heat(np.asarray(outcome.kept.stats["kinetic_temperature"][lane]), T)
+    h, _ = setup.sampler.numbers_at(step)
+    return advice.about_failure(
+        setup.sampler.traits, s, h, hot, setup.kernel.batch_size, setup.kernel.num_data
+    )
+
+
+def _refined(
+    ensemble: Ensemble, outcome: Outcome, moments: Moments, chains: np.ndarray
+) -> PyTree[np.ndarray] | None:
+    """Mean parameters less what the gradient explains, in coordinates that are about those of a normal posterior."""
+    kernel = ensemble.kernel
+    if kernel.preconditioner is None or kernel.constraint is not None or len(ensemble.setups) > 1:
+        return None
+    shift = explained(outcome.lanes.accumulator, chains)
+    if shift is None:
+        return None
+    shift = jax.tree.map(lambda x: jnp.asarray(x, float), shift)
+    shift = jax.vmap(kernel.preconditioner.multiply)(shift)
+    return jax.tree.map(lambda m, s: m - np.asarray(s, np.float64), moments.mean, shift)
+
+
+def _final_noise(
+    ensemble: Ensemble, outcome: Outcome, setup: Setup, lanes: slice, *, stacklevel: int
+) -> dict[str, float | None]:
+    """s of a setup where its chains ended, and the friction h tr C / (2 T N_d M) that damps the noise.
+
+    Medians over some of the chains, whatever the sampler itself estimates.
+    """
+    unknown: dict[str, float | None] = {"s": None, "noise_friction": None}
+    if outcome.steps == 0:
+        return unknown
+    alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
+    split = jax.random.split(jax.random.fold_in(ensemble.key, keys.FINAL_NOISE), _CHAINS + 2)
+    data = setup.kernel.minibatch.arrange(ensemble.data, key=split[-1])
+    measured = []
+    for lane, key in zip(alive, split[:-2], strict=False):
+        position, anchor = jax.tree.map(lambda x, i=lane: x[i], outcome.oldest)
+        kernel = loop.at_lane(setup.kernel, setup.sampler, anchor)
+        noise = measure(kernel, data, position, step=outcome.steps, key=key)
+        measured += [] if noise is None else [(noise, kernel, position)]
+    if not measured:
+        return unknown
+    s, trace = np.median([(noise.s, noise.trace) for noise, *_ in measured], axis=0)
+    noise, kernel, position = measured[0]
+    _warn_of_anchors(kernel, data, position, noise.trace, key=split[-2], stacklevel=stacklevel + 1)
+    h, _ = setup.sampler.numbers_at(outcome.steps)
+    momentum = outcome.lanes.state.momentum is not None
+    friction = float(trace / (2 * h * setup.num_parameters)) if momentum else None
+    return {"s": float(s), "noise_friction": friction}
+
+
+def _warn_of_anchors(
+    kernel: Kernel, data: PyTree, position: PyTree, trace: float, *, key: Key[Array, ""], stacklevel: int
+) -> None:
+    """Warn if plain batches would have had less noise. A warm-up, which weights rows, has compared them."""
+    gradient = kernel.gradient
+    if not isinstance(gradient, ControlVariate) or isinstance(kernel.minibatch, Weighted):
+        return
+    plain = eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
+    noise = measure(plain, data, position, step=0, key=key)
+    if noise is not None and trace > noise.trace:
+        advice.warn(advice.about_anchors(trace / noise.trace, gradient.refresh), stacklevel=stacklevel + 1)
+
+
+def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
+    return jax.tree.map(lambda x: np.asarray(x)[lanes], arrays)
+
+
+def _warn(draws: Draws, outcome: Outcome, *, stacklevel: int) -> None:
+    if outcome.interrupted:
+        wanted = draws.record.num_draws
+        text = f"interrupted after {outcome.steps} steps: {draws.num_draws} of {wanted} draws were taken"
+        advice.warn(text, stacklevel=stacklevel + 1)
+    failed = [draws.status[i] for i in np.flatnonzero(~draws.complete)]
+    if failed:
+        more = f" ({len(failed) - 1} more: see `draws.status`)" if len(failed) > 1 else ""
+        advice.warn(failed[0] + more, stacklevel=stacklevel + 1)
+    if "clipped_steps" in draws.stats:
+        share = float(np.max(draws.stats["clipped_steps"])) / max(outcome.steps, 1)
+        if share > 0:
+            sampler = draws.record.sampler
+            text = advice.about_clipped(sampler.name, share, sampler.traits)
+            advice.warn(text, stacklevel=stacklevel + 1)
+
+
+def _record(ensemble: Ensemble, outcome: Outcome, setup: Setup, noise: dict[str, float | None]) -> RunRecord:
+    kernel, refresh = setup.kernel, setup.refresh_every
+    refreshes = 1 + max(0, outcome.steps - 1) // refresh if refresh else 0
+    return RunRecord(
+        sampler=SamplerRecord.of(setup.sampler),
+        gradient=type(kernel.gradient).__name__,
+        gradient_order=getattr(kernel.gradient, "order", None),
+        gradient_refresh=getattr(kernel.gradient, "refresh", None),
+        preconditioner=None if kernel.preconditioner is None else type(kernel.preconditioner).__name__,
+        transforms=_transforms(kernel.constraint),
+        minibatch=describe(kernel.minibatch),
+        num_data=kernel.num_data,
+        batch_size=kernel.batch_size,
+        num_parameters=setup.num_parameters,
+        num_chains=ensemble.length.num_chains,
+        burn_in=setup.burn_in,
+        thinning=setup.thinning,
+        num_draws=ensemble.length.num_draws,
+        steps=outcome.steps,
+        interrupted=outcome.interrupted,
+        **noise,
+        data_passes=outcome.steps * kernel.batch_size / kernel.num_data + refreshes,
+        seconds=round(outcome.seconds, 3),
+        key=np.asarray(jax.random.key_data(ensemble.key)).tolist(),
+        versions=versions(),
+        reasons=setup.reasons,
+        setup_passes=round(setup.passes, 2),
+        setup_seconds=round(setup.seconds, 3),
+    )
+
+
+def _transforms(constraint: Constraint | None) -> dict[str, str] | None:
+    """The transform of each constrained leaf or branch, by name."""
+    if constraint is None:
+        return None
+    return {name or "theta": type(t).__name__ for name, t in constraint.named() if t is not None}

@@ -1,0 +1,237 @@
+"""The host side of a run: chunks of the compiled loop, draws to memory, interruption."""
+
+import dataclasses
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from isotherm import keys
+from isotherm.chains import loop
+from isotherm.chains.ensemble import Ensemble
+from isotherm.gradients.control_variate import Anchor, ControlVariate
+from isotherm.progress import StepProgress
+
+_CHUNK_BYTES = 2**22
+_CHUNK_SECONDS = 0.3
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of a run.
+
+    - `kept`: the draws.
+    - `lanes`: all chains after their last step.
+    - `last_finite`: the last position of each lane that is known to be finite.
+    - `oldest`: positions and anchors just before the anchors moved last, where their noise was largest.
+    - `steps`: steps that were taken; `interrupted`: whether Ctrl-C ended the run; `seconds`: how long it took.
+    """
+
+    kept: loop.Kept
+    lanes: loop.Lane
+    last_finite: PyTree
+    oldest: tuple[PyTree, Anchor | None]
+    steps: int
+    interrupted: bool
+    seconds: float
+
+
+def drive(
+    ensemble: Ensemble,
+    *,
+    progress: bool,
+    title: str,
+    cancelled: bool = False,
+    chunk_steps: int | None = None,
+) -> Outcome:
+    """Run chains to their end, to the last chain's failure or to an interruption, and return what was drawn.
+
+    `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it. A `cancelled`
+    ensemble takes no step.
+    """
+    setup, kernel = ensemble.setup, ensemble.kernel
+    began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
+    bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=progress, title=title)
+    with bar, _interruptible() as stopped:
+        arrangement = 0
+        program = loop.Program(
+            kernel=kernel,
+            data=_arranged(ensemble, arrangement),
+            keys=ensemble.lane_keys,
+            anchors=_anchors(ensemble, ensemble.positions),
+            stacked=len(ensemble.setups) > 1,
+        )
+        lanes = loop.start(program, ensemble.positions)
+        lanes = loop.settle(program, lanes, jnp.asarray(0))
+        capacity = _capacity(lanes)
+        pace = _Pace(ensemble, capacity, chunk_steps)
+        last_finite, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
+        oldest = None
+        if cancelled:
+            stopped.set()
+        while step < ensemble.num_steps and not stopped.is_set():
+            if (due := _arrangement(ensemble, step)) != arrangement:
+                arrangement = due
+                program = dataclasses.replace(program, data=_arranged(ensemble, due))
+            if program.anchors is not None and step > 0 and step % setup.refresh_every == 0:
+                oldest = (lanes.state.position, program.anchors)
+                program = dataclasses.replace(program, anchors=_anchors(ensemble, lanes.state.position))
+            num_kept, thinning = pace.next(step)
+            collect = step >= setup.burn_in
+            if step == setup.burn_in > 0:
+                lanes = loop.settle(program, lanes, jnp.asarray(1))
+            lanes, kept = loop.advance(
+                program,
+                lanes,
+                jnp.asarray(num_kept),
+                jnp.asarray(thinning),
+                jnp.asarray(collect),
+                capacity,
+            )
+            ended = np.asarray(lanes.ended)
+            pace.record(num_kept * thinning)
+            step += num_kept * thinning
+            if collect and (step - setup.burn_in) % setup.thinning == 0:
+                store.add(kept, num_kept)
+            if bar.visible:
+                bar.update(step, _mean_temperature(lanes))
+            if (ended >= 0).all():
+                break
+            last_finite = _where_lane(ended < 0, lanes.state.position, last_finite)
+        interrupted = stopped.is_set() and step < ensemble.num_steps
+    if (ended >= 0).all():
+        store.truncate(max(0, (int(ended.max()) - setup.burn_in) // setup.thinning))
+    return Outcome(
+        kept=store.result(lanes),
+        lanes=lanes,
+        last_finite=last_finite,
+        oldest=oldest or (lanes.state.position, program.anchors),
+        steps=step,
+        interrupted=interrupted,
+        seconds=time.perf_counter() - began,
+    )
+
+
+class _Pace:
+    """Chunk lengths: short at first, then whatever takes about a third of a second."""
+
+    def __init__(self, ensemble: Ensemble, capacity: int, limit: int | None) -> None:
+        self.ensemble, self.capacity = ensemble, capacity
+        self.limit = limit
+        self.steps = 32 if limit is None else limit
+        self.clock: float | None = None
+
+    def next(self, step: int) -> tuple[int, int]:
+        """Rows to return and steps for each; a row counts as a draw if it ends where one is due."""
+        setup, num_draws = self.ensemble.setup, self.ensemble.length.num_draws
+        limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step))
+        if step < setup.burn_in:
+            return 1, min(limit, setup.burn_in - step)
+        done, into = divmod(step - setup.burn_in, setup.thinning)
+        if into > 0 or limit < setup.thinning:
+            return 1, min(limit, setup.thinning - into)
+        return min(limit // setup.thinning, num_draws - done, self.capacity), setup.thinning
+
+    def record(self, steps: int) -> None:
+        """Learn the pace from a chunk that has just ended."""
+        now = time.perf_counter()
+        if self.limit is None and self.clock is not None:
+            wanted = int(steps * _CHUNK_SECONDS / max(now - self.clock, 1e-6))
+            self.steps = max(1, min(wanted, 8 * self.steps))
+        self.clock = now
+
+
+class _Store:
+    """Kept draws on the host, (lane, draw, ...), allocated once."""
+
+    def __init__(self, num_draws: int) -> None:
+        self.num_draws, self.filled = num_draws, 0
+        self.arrays: PyTree = None
+
+    def add(self, kept: loop.Kept, count: int) -> None:
+        if self.arrays is None:
+            self.arrays = jax.tree.map(
+                lambda x: np.empty((x.shape[1], self.num_draws, *x.shape[2:]), x.dtype), kept
+            )
+        for array, x in zip(jax.tree.leaves(self.arrays), jax.tree.leaves(kept), strict=True):
+            array[:, self.filled : self.filled + count] = np.asarray(x)[:count].swapaxes(0, 1)
+        self.filled += count
+
+    def truncate(self, count: int) -> None:
+        self.filled = min(self.filled, count)
+
+    def result(self, lanes: loop.Lane) -> loop.Kept:
+        if self.arrays is None:
+            empty = loop.Kept(lanes.accumulator.reference, lanes.stats)
+            return jax.tree.map(lambda x: np.empty((x.shape[0], 0, *x.shape[1:]), x.dtype), empty)
+        return jax.tree.map(lambda x: x[:, : self.filled], self.arrays)
+
+
+def _capacity(lanes: loop.Lane) -> int:
+    # Not a function of `num_draws`, so that a longer run compiles nothing.
+    row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
+    return max(1, _CHUNK_BYTES // row)
+
+
+def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:
+    """New anchors for all lanes, at their positions; `None` if anchors do not move."""
+    gradient = ensemble.kernel.gradient
+    if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
+        return None
+    return gradient.anchored(ensemble.data, jax.vmap(ensemble.kernel.params)(positions))
+
+
+def _arranged(ensemble: Ensemble, arrangement: int) -> PyTree:
+    """The rows in the order of this arrangement."""
+    key = jax.random.fold_in(jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS), arrangement)
+    return ensemble.kernel.minibatch.arrange(ensemble.data, key=key)
+
+
+def _arrangement(ensemble: Ensemble, step: int) -> int:
+    """The number of the arrangement that is due at this step."""
+    every = ensemble.kernel.minibatch.rearrange_every
+    return 0 if every is None else step // every
+
+
+def _steps_to_the_next_event(ensemble: Ensemble, step: int) -> int:
+    """Steps until rows are arranged again or anchors move."""
+    events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every)
+    return min((every - step % every for every in events if every), default=ensemble.num_steps)
+
+
+def _mean_temperature(lanes: loop.Lane) -> float | None:
+    if "kinetic_temperature" not in lanes.stats:
+        return None
+    running = np.asarray(lanes.ended) < 0
+    values = np.asarray(lanes.stats["kinetic_temperature"])[running]
+    return float(values.mean()) if len(values) else None
+
+
+def _where_lane(mask: np.ndarray, new: PyTree, old: PyTree) -> PyTree:
+    return jax.tree.map(lambda x, y: jnp.where(mask.reshape((-1,) + (1,) * (x.ndim - 1)), x, y), new, old)
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets, so that the chunk in flight is finished and kept; a second Ctrl-C raises."""
+    stopped = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+
+    def stop(*_: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    previous = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, previous)

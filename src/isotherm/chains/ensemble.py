@@ -1,0 +1,99 @@
+"""Chains that run side by side: one setup, or several of a sweep that differ in numbers alone."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree
+
+from isotherm.chains.setup import Setup
+from isotherm.kernel import Kernel
+from isotherm.keys import chain_keys
+from isotherm.samplers.base import Sampler
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """How much is drawn: chains, and draws of each."""
+
+    num_chains: int
+    num_draws: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    """What is to be run: a lane for each chain of each setup, setup by setup.
+
+    `kernel` is that of all lanes; if there are several setups, the array leaves of its sampler have a lane axis.
+    `positions` has a lane axis and is in the sampler's coordinates.
+    """
+
+    setups: tuple[Setup, ...]
+    kernel: Kernel
+    positions: PyTree[Array]
+    key: Key[Array, ""]
+    lane_keys: Key[Array, " lanes"]
+    length: Length
+
+    @property
+    def setup(self) -> Setup:
+        """The first setup, which stands for all in everything but the sampler."""
+        return self.setups[0]
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of each chain."""
+        return self.setup.burn_in + self.length.num_draws * self.setup.thinning
+
+    @property
+    def data(self) -> PyTree[Array]:
+        """The rows, in the order that they were given in."""
+        return self.setup.problem.data
+
+    def setup_of(self, lane: int) -> Setup:
+        """The setup of a lane."""
+        return self.setups[lane // self.length.num_chains]
+
+
+def launch(
+    setups: Sequence[Setup], positions: PyTree[Array], length: Length, key: Key[Array, ""]
+) -> Ensemble:
+    """An ensemble of setups of one shape, whose chains start at `positions`: free parameters, one a chain."""
+    first, lane_keys = setups[0], chain_keys(key, length.num_chains)
+    if first.kernel.preconditioner is not None:
+        positions = jax.vmap(first.kernel.preconditioner.from_params)(positions)
+    kernel = first.kernel
+    if len(setups) > 1:
+        stacked = _stack([setup.sampler for setup in setups], length.num_chains)
+        kernel = eqx.tree_at(lambda k: k.sampler, kernel, stacked)
+        positions = jax.tree.map(lambda x: jnp.concatenate([x] * len(setups)), positions)
+        lane_keys = jnp.concatenate([lane_keys] * len(setups))
+    return Ensemble(tuple(setups), kernel, positions, key, lane_keys, length)
+
+
+def groups_of_one_shape(setups: Sequence[Setup]) -> list[list[int]]:
+    """Indices of setups whose samplers differ in numbers alone, group by group."""
+    groups: dict[Any, list[int]] = {}
+    for i, setup in enumerate(setups):
+        groups.setdefault(_shape_of(setup.sampler), []).append(i)
+    return list(groups.values())
+
+
+def _shape_of(sampler: Sampler) -> Any:
+    arrays, static = eqx.partition(sampler, eqx.is_array)
+    shapes = tuple((x.shape, x.dtype) for x in jax.tree.leaves(arrays))
+    return shapes, jax.tree.structure(arrays), tuple(jax.tree.leaves(static))
+
+
+def _stack(samplers: Sequence[Sampler], num_chains: int) -> Sampler:
+    """One sampler whose array leaves have a lane axis: setting by setting, chain by chain."""
+
+    def stack(*leaves: Any) -> Any:
+        if not eqx.is_array(leaves[0]):
+            return leaves[0]
+        return jnp.repeat(jnp.stack(leaves), num_chains, axis=0)
+
+    return jax.tree.map(stack, *samplers)

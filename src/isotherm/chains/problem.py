@@ -1,0 +1,90 @@
+"""A posterior with its rows and a start, checked once: what chains are run on."""
+
+import dataclasses
+import functools
+import hashlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PyTree
+
+from isotherm import tree
+from isotherm.compilation import compile_quickly
+from isotherm.posterior import Posterior
+from isotherm.sums import passes
+
+_CHECKED_ROWS = 4096  # whose log-likelihood must be finite at the starts
+_HASHED_ROWS = 4096
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """What a run is about. `isotherm.sampling.prepare` makes one.
+
+    - `posterior`: as the user gave it, over constrained parameters.
+    - `free`: the density of the free parameters, which chains move in 32 bits or more.
+    - `data`, `num_data`: the rows on the device, and how many.
+    - `init`: free parameters to start from, with a leading axis of chains if `per_chain`.
+    """
+
+    posterior: Posterior
+    free: Posterior
+    data: PyTree[Array]
+    num_data: int
+    init: PyTree[Array]
+    per_chain: bool = False
+
+    @property
+    def temperature(self) -> float:
+        """T."""
+        return float(self.posterior.temperature)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of the data, by which other data are noticed."""
+        return fingerprint(self.data)
+
+    def check_starts(self, positions: PyTree[Array]) -> None:
+        """Refuse starts, one a chain, at which the log-density is not finite."""
+        for name, x in tree.named_leaves(positions):
+            if not np.all(np.isfinite(np.asarray(x))):  # NumPy compiles nothing
+                raise ValueError(
+                    f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity."
+                )
+        index = np.unique(np.linspace(0, self.num_data - 1, min(self.num_data, _CHECKED_ROWS)).astype(int))
+        densities = _log_densities(self.free, positions, self.data, jnp.asarray(index, jnp.int32))
+        likelihoods, priors = (np.asarray(x) for x in densities)
+        bad_chain, bad_row = np.nonzero(~np.isfinite(likelihoods))
+        if len(bad_chain):
+            value = likelihoods[bad_chain[0], bad_row[0]]
+            raise ValueError(
+                f"`init` must have a finite log-density; the log-likelihood of row {index[bad_row[0]]} is {value} "
+                f"at the start of chain {bad_chain[0]}. Start inside the support of the posterior."
+            )
+        if not np.isfinite(priors).all():
+            chain = int(np.argmax(~np.isfinite(priors)))
+            raise ValueError(
+                f"`init` must have a finite log-density; the log-prior is {priors[chain]} at the start of chain "
+                f"{chain}. Start inside the support of the prior."
+            )
+
+
+def fingerprint(data: PyTree[Array]) -> str:
+    """A hash of the shapes, the dtypes and a few thousand rows of `data`."""
+    digest = hashlib.sha256()
+    for name, x in tree.named_leaves(data):
+        index = np.unique(np.linspace(0, x.shape[0] - 1, _HASHED_ROWS).astype(int))
+        digest.update(f"{name} {x.shape} {x.dtype}".encode())
+        digest.update(np.ascontiguousarray(np.asarray(x[index])).tobytes())
+    return digest.hexdigest()
+
+
+@compile_quickly
+def _log_densities(
+    posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
+) -> tuple[Array, Array]:
+    """The log-likelihood of each of some rows, and the log-prior, at each of several positions."""
+    rows = passes.picked(data, index)
+    likelihoods = jax.vmap(posterior.row_log_likelihoods, in_axes=(0, None))(positions, rows)
+    return likelihoods, jax.vmap(posterior.prior_log_density)(positions)

@@ -1,0 +1,161 @@
+"""The record of a run: what was run, how, and what it cost, in plain values that are saved with the draws."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isotherm import tree
+from isotherm.printed import Printed
+from isotherm.samplers.traits import Traits, constant, traits_from_json
+
+_SHOWN = 64  # largest array whose numbers are kept
+
+
+class Reason(NamedTuple):
+    """One setting of a run: its name, its value, and why it has that value."""
+
+    choice: str
+    value: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplerRecord:
+    """A sampler in plain values: its name, its settings by name, and its traits.
+
+    `step_size` and `temperature` are numbers, or `None` for a schedule.
+    """
+
+    name: str
+    step_size: float | None
+    temperature: float | None
+    traits: Traits
+    settings: dict[str, Any]
+
+    @staticmethod
+    def of(sampler: Any) -> "SamplerRecord":
+        """The record of a sampler."""
+        settings = describe(sampler)
+        return SamplerRecord(
+            name=settings.pop("name"),
+            step_size=constant(sampler.step_size),
+            temperature=constant(sampler.temperature),
+            traits=sampler.traits,
+            settings=settings,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class RunRecord(Printed):
+    """What was run and what came of it; prints as a table of settings with their reasons.
+
+    - `gradient`, `preconditioner`, `minibatch`, `transforms`: what kinds were used, by name.
+    - `gradient_order`, `gradient_refresh`: of control variates.
+    - `num_draws`: draws that were asked for, per chain; `steps`: steps that each chain took.
+    - `s`: largest eigenvalue of h^2 beta C M^-1 where the chains ended; `None` if it could not be measured.
+    - `noise_friction`: the friction that the gradient noise calls for, of samplers with a momentum.
+    - `data_passes`: passes over the data of one chain, those that moved anchors included.
+    - `reasons`: the settings and why they were chosen; `setup_passes` and `setup_seconds` are what choosing cost.
+    - `key`: the data of the random key.
+    """
+
+    sampler: SamplerRecord
+    num_data: int
+    batch_size: int
+    num_parameters: int
+    num_chains: int
+    burn_in: int
+    thinning: int
+    num_draws: int
+    steps: int
+    data_passes: float
+    seconds: float
+    key: list[int]
+    versions: dict[str, str]
+    interrupted: bool = False
+    gradient: str | None = None
+    gradient_order: int | None = None
+    gradient_refresh: int | None = None
+    preconditioner: str | None = None
+    transforms: dict[str, str] | None = None
+    minibatch: dict[str, Any] | None = None
+    s: float | None = None
+    noise_friction: float | None = None
+    reasons: tuple[Reason, ...] = ()
+    setup_passes: float = 0.0
+    setup_seconds: float = 0.0
+
+    @property
+    def temperature(self) -> float:
+        """The temperature that draws should have; 1 if it followed a schedule."""
+        return 1.0 if self.sampler.temperature is None else self.sampler.temperature
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return dataclasses.asdict(self) | {"reasons": [list(reason) for reason in self.reasons]}
+
+    @staticmethod
+    def from_json(record: dict[str, Any]) -> "RunRecord":
+        """The inverse of `to_json`."""
+        sampler = record["sampler"]
+        sampler = SamplerRecord(**sampler | {"traits": traits_from_json(sampler["traits"])})
+        reasons = tuple(Reason(*reason) for reason in record["reasons"])
+        return RunRecord(**record | {"sampler": sampler, "reasons": reasons})
+
+    def __rich_console__(self, console, options):  # noqa: ANN001
+        yield from table_of(self.reasons, self.setup_passes, self.setup_seconds)
+        yield (
+            f"{self.num_chains} chains of {self.steps:,} steps, {self.data_passes:.3g} passes over the data each, "
+            f"{self.seconds:.1f} s"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """What the draws are of: a title, and the model and the data in plain values. Shown in reports."""
+
+    title: str = "Posterior draws"
+    model: dict[str, Any] = dataclasses.field(default_factory=dict)
+    data: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def table_of(reasons: tuple[Reason, ...], passes: float, seconds: float):  # noqa: ANN201
+    """The settings of a run as a table for Rich, and what choosing them cost."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for title in ("choice", "value", "why"):
+        table.add_column(title, no_wrap=title != "why")
+    for reason in reasons:
+        table.add_row(*reason)
+    yield table
+    if passes:
+        yield f"{passes:.1f} passes over the data, {seconds:.1f} s"
+
+
+def describe(module: Any) -> dict[str, Any]:
+    """A module's name and fields as plain JSON values."""
+    out: dict[str, Any] = {"name": type(module).__name__}
+    for field in dataclasses.fields(module):
+        value = getattr(module, field.name)
+        if hasattr(value, "__dataclass_fields__"):
+            value = describe(value)
+        elif callable(value):
+            value = getattr(value, "__name__", type(value).__name__)
+        elif hasattr(value, "ndim"):
+            value = _plain(value) if value.size <= _SHOWN else f"{value.dtype} {value.shape}"
+        elif isinstance(value, dict | list | tuple):
+            value = {name: _plain(x) for name, x in tree.named_leaves(value)}
+        elif value is not None and not isinstance(value, int | float | str):
+            value = repr(value)
+        out[field.name] = value
+    return out
+
+
+def _plain(x: Any) -> Any:
+    """Numbers as lists, anything else as text."""
+    try:
+        return np.asarray(x, np.float64).tolist()
+    except (TypeError, ValueError):
+        return repr(x)

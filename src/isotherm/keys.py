@@ -1,0 +1,29 @@
+"""Names for all folds of random keys that are neither a step nor a chain number, so that no two share one.
+
+Chains are numbered from 0 and steps stay below 2^31, so numbers from 2^31 on are free for other uses. A test checks
+that they differ.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+# Folds of a chain's key.
+EPOCHS = 2**32 - 1  # the order of rows in an epoch
+CHAIN_START = 2**32 - 2  # the first momentum, and the batches that seed a covariance
+
+# Folds of a run's key.
+ARRANGEMENTS = 2**32 - 3  # the order in which rows are stored
+JITTER = 2**32 - 4  # starts moved apart by `init_scale`
+PREFLIGHT = 2**32 - 5  # the noise at the start
+FAILURES = 2**32 - 6  # the noise where a chain failed
+FINAL_NOISE = 2**32 - 7  # the noise where chains ended
+WARMUP = 2**32 - 8  # everything that a warm-up draws
+WARM_STARTS = 2**32 - 9  # starts around a mode
+REFERENCE = 2**32 - 10  # `iso.reference_posterior` with the same seed
+VALIDATION = 2**32 - 11  # the order of rows in `isotherm validate`
+
+
+def chain_keys(key: Key[Array, ""], num_chains: int) -> Key[Array, " chains"]:
+    """The keys of chains 0, 1, ... of a run."""
+    return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(num_chains))

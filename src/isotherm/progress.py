@@ -1,0 +1,126 @@
+"""Progress of long work: a bar on a terminal or in a notebook, plain lines elsewhere if asked for."""
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Progress:
+    """A bar that counts work, with a line of figures beside it.
+
+    **Arguments:**
+
+    - `title`: what is being done.
+    - `total`: how much work there is; `None` shows the elapsed time alone.
+    - `show`: whether to show anything.
+    - `console`: where to show it, standard error by default.
+    - `lines`: print a line for each `milestone` where no bar can be seen.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        total: float | None = None,
+        *,
+        show: bool = True,
+        console: "Console | None" = None,
+        lines: bool = False,
+    ) -> None:
+        self.title, self.total, self.show, self.lines = title, total, show, lines
+        self.console: Any = console
+        self.done, self.began = 0.0, time.perf_counter()
+        self.bar: Any = None
+
+    def __enter__(self) -> "Progress":
+        if not self.show:
+            return self
+        from rich import progress
+        from rich.console import Console
+
+        self.console = Console(stderr=True) if self.console is None else self.console
+        if not (self.console.is_terminal or self.console.is_jupyter):
+            return self
+        text = progress.TextColumn("{task.description}")
+        figures = progress.TextColumn("{task.fields[figures]}")
+        if self.total is None:
+            columns = (progress.SpinnerColumn(), text, figures, progress.TimeElapsedColumn())
+        else:
+            bar = progress.BarColumn(bar_width=24)
+            columns = (text, bar, progress.TaskProgressColumn(), figures)
+            columns = (*columns, progress.TimeRemainingColumn(compact=True))
+        self.bar = progress.Progress(*columns, console=self.console, transient=self.total is None)
+        self.bar.start()
+        self.task = self.bar.add_task(self.title, total=self.total, figures="")
+        return self
+
+    @property
+    def visible(self) -> bool:
+        """Whether a bar is on the screen."""
+        return self.bar is not None
+
+    def say(self, text: str) -> None:
+        """Show `text` beside the bar."""
+        if self.bar is not None:
+            self.bar.update(self.task, figures=text)
+
+    def advance(self, work: float = 1) -> None:
+        """Count more work as done."""
+        self.done += work
+        if self.bar is not None:
+            self.bar.update(self.task, completed=self.done)
+
+    def milestone(self, text: str) -> None:
+        """Print a line for readers who see no bar."""
+        if self.lines and self.bar is None and self.show:
+            elapsed, share = time.perf_counter() - self.began, self.done / max(self.total or 0.0, 1e-9)
+            left = f", about {elapsed / share - elapsed:.0f} s left" if 0 < share < 1 else ""
+            line = f"{self.title}: {text}, {share:.0%} after {elapsed:.0f} s{left}"
+            self.console.print(line, highlight=False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+class StepProgress:
+    """A `Progress` over the steps of chains: speed, data passes and kinetic temperature."""
+
+    def __init__(self, total_steps: int, passes_per_step: float, *, show: bool, title: str) -> None:
+        self.progress = Progress(title, total_steps, show=show)
+        self.passes_per_step = passes_per_step
+        self.began, self.began_at = time.perf_counter(), 0
+
+    def __enter__(self) -> "StepProgress":
+        self.progress.__enter__()
+        self.progress.say("compiling")
+        return self
+
+    @property
+    def visible(self) -> bool:
+        """Whether a bar is on the screen."""
+        return self.progress.visible
+
+    def update(self, step: int, temperature: float | None) -> None:
+        """Show the state after `step` steps."""
+        if not self.visible:
+            return
+        if self.began_at == 0:  # the first chunk includes compilation, so the speed is measured from its end
+            self.began, self.began_at = time.perf_counter(), step
+        elapsed = time.perf_counter() - self.began
+        figures = [f"{step * self.passes_per_step:.3g} passes"]
+        if step > self.began_at:
+            figures.insert(0, f"{(step - self.began_at) / elapsed:,.0f} steps/s")
+        if temperature is not None:
+            figures.append(f"T {temperature:.3f}")
+        self.progress.advance(step - self.progress.done)
+        self.progress.say(" · ".join(figures))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.__exit__(kind, error, trace)

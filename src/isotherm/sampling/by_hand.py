@@ -1,0 +1,149 @@
+"""`setup`: a setup from settings that the user chooses."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import PyTree
+
+from isotherm.chains.problem import Problem
+from isotherm.chains.setup import Setup, at_temperature
+from isotherm.chains.starts import GivenStarts
+from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
+from isotherm.draws.record import Reason, describe
+from isotherm.errors import check_count
+from isotherm.gradients.control_variate import ControlVariate
+from isotherm.gradients.minibatch import Gradient, Minibatch
+from isotherm.kernel import Kernel
+from isotherm.posterior import Posterior
+from isotherm.preconditioner import Preconditioner
+from isotherm.samplers.base import Sampler
+from isotherm.sampling import checks
+from isotherm.sampling.prepare import freed, prepare
+
+
+def setup(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    *,
+    sampler: Sampler,
+    batch_size: int | None = None,
+    thinning: int = 1,
+    burn_in: int = 0,
+    num_chains: int = 4,
+    minibatch: MinibatchPlan | None = None,
+    gradient: Gradient | None = None,
+    preconditioner: Preconditioner | None = None,
+    init_scale: float = 0.0,
+    init_per_chain: bool | None = None,
+) -> Setup:
+    """Return a setup for `iso.sample`, to look at first or to sample with several times.
+
+    `iso.sample(posterior, data, iso.setup(posterior, data, init, ...))` is `iso.sample(posterior, data, init, ...)`.
+    Arguments as for `iso.sample`; `num_chains` is how many starts `init` has if it has one for each chain.
+    """
+    return setups(
+        posterior,
+        data,
+        init,
+        [sampler],
+        batch_size=batch_size,
+        thinning=thinning,
+        burn_in=burn_in,
+        num_chains=num_chains,
+        minibatch=minibatch,
+        gradient=gradient,
+        preconditioner=preconditioner,
+        init_scale=init_scale,
+        init_per_chain=init_per_chain,
+    )[0]
+
+
+def setups(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    samplers: list[Sampler],
+    *,
+    batch_size: int | None,
+    thinning: int,
+    burn_in: int,
+    num_chains: int,
+    minibatch: MinibatchPlan | None,
+    gradient: Gradient | None,
+    preconditioner: Preconditioner | None,
+    init_scale: float,
+    init_per_chain: bool | None,
+) -> list[Setup]:
+    """One setup for each of `samplers`, of the same problem. Everything is checked before anything is computed."""
+    plan = WithReplacement() if minibatch is None else minibatch
+    estimator = Minibatch() if gradient is None else gradient
+    for sampler in samplers:
+        checks.check_kinds(posterior, sampler, plan, estimator, preconditioner)
+        checks.check_temperature(posterior, sampler)
+    check_count("thinning", thinning, minimum=1)
+    check_count("burn_in", burn_in, minimum=0)
+    check_count("num_chains", num_chains, minimum=1)
+    checks.check_init_scale(init_scale)
+    problem = prepare(
+        posterior,
+        data,
+        init,
+        num_chains=num_chains,
+        init_per_chain=init_per_chain,
+        latents_allowed=estimator.all_rows,
+    )
+    if estimator.all_rows:
+        plan, batch_size = AllRows(), problem.num_data
+    batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers[0], estimator)
+    plan.check(problem.num_data)
+    estimator = _of_problem(estimator, problem)
+    starts = GivenStarts(problem.init, problem.per_chain, init_scale)
+    made = []
+    for sampler in samplers:
+        sampler = at_temperature(sampler, posterior)
+        _check_mass(sampler, problem)
+        kernel = Kernel(
+            sampler, estimator, problem.num_data, batch_size, plan, preconditioner, posterior.constraint
+        )
+        reasons = tuple(_reasons(kernel, {"minibatch": minibatch, "gradient": gradient}, burn_in, thinning))
+        made.append(Setup(problem, kernel, starts, burn_in, thinning, reasons))
+    return made
+
+
+def _of_problem(gradient: Gradient, problem: Problem) -> Gradient:
+    """The gradient of the free parameters, if it was left open or is that of the posterior as given."""
+    target = getattr(gradient, "posterior", problem.free)
+    if hasattr(gradient, "posterior") and (target is None or target is problem.posterior):
+        gradient = eqx.tree_at(lambda g: g.posterior, gradient, problem.free, is_leaf=lambda x: x is None)
+    if isinstance(gradient, ControlVariate) and gradient.anchor is not None and gradient.sums is None:
+        anchor = freed(gradient.anchor, problem.posterior)
+        gradient = eqx.tree_at(lambda g: g.anchor, gradient, anchor)
+    return gradient
+
+
+def _check_mass(sampler: Sampler, problem: Problem) -> None:
+    """Refuse a mass that does not fit the parameters, by the shapes alone."""
+    start = jax.tree.map(lambda x: x[0], problem.init) if problem.per_chain else problem.init
+    jax.eval_shape(lambda x: sampler.init(x, key=jax.random.key(0)), start)
+
+
+def _reasons(kernel: Kernel, given: dict[str, Any], burn_in: int, thinning: int) -> list[Reason]:
+    """What was chosen and what was left at its default."""
+    sampler, chart = describe(kernel.sampler), kernel.preconditioner
+    told = lambda name: "the default" if given[name] is None else "given"
+    rows = [Reason("sampler", sampler.pop("name"), "given")]
+    for name, value in sampler.items():
+        if value is not None:
+            value = value["name"] if isinstance(value, dict) and "name" in value else value
+            rows.append(Reason(name, f"{value:.4g}" if isinstance(value, float) else str(value), ""))
+    return [
+        *rows,
+        Reason("gradient", type(kernel.gradient).__name__, told("gradient")),
+        Reason("minibatch", type(kernel.minibatch).__name__, told("minibatch")),
+        Reason("batch_size", str(kernel.batch_size), f"of {kernel.num_data} rows"),
+        Reason("preconditioner", "none" if chart is None else type(chart).__name__, ""),
+        Reason("burn_in", str(burn_in), "steps"),
+        Reason("thinning", str(thinning), "steps"),
+    ]

@@ -1,0 +1,107 @@
+"""`prepare`: from a user's posterior, data and start to a `Problem`, once, for a warm-up and a run alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from isotherm import tree
+from isotherm.chains.problem import Problem
+from isotherm.data.rows import as_rows
+from isotherm.posterior import Posterior
+from isotherm.sampling.latents import refuse_row_latents
+from isotherm.sampling.shapes import has_chain_axis
+from isotherm.transforms import OutsideSupportError, check_support
+
+
+def prepare(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    *,
+    num_chains: int,
+    init_per_chain: bool | None,
+    latents_allowed: bool = False,
+) -> Problem:
+    """Check everything about a posterior, its rows and a start that does not depend on a sampler.
+
+    **Arguments:**
+
+    - `init_per_chain`: whether `init` has a leading axis of `num_chains`; `None` tells it from the shapes.
+    - `latents_allowed`: whether a row may have parameters to itself, as it may if no step leaves out a row.
+    """
+    rows, num_data = as_rows(data)
+    free = freed(init, posterior)
+    if not latents_allowed:
+        refuse_row_latents(posterior, free, rows, num_chains=num_chains, init_per_chain=init_per_chain)
+    position, density = in_32_bits(free, posterior.unconstrained)
+    per_chain = has_chain_axis(position, density, rows, num_chains=num_chains, declared=init_per_chain)
+    return Problem(posterior, density, rows, num_data, position, per_chain)
+
+
+def as_position(init: PyTree) -> PyTree[Array]:
+    """`init` as arrays of floating dtype."""
+    leaves = tree.named_leaves(init)
+    if not leaves:
+        raise ValueError("`init` must hold at least one array of parameters; got an empty pytree.")
+    for name, leaf in leaves:
+        label = f"init.{name}" if name else "init"
+        if not isinstance(leaf, int | float) and not hasattr(leaf, "dtype"):
+            raise TypeError(
+                f"`{label}` must be an array of parameters; got {type(leaf).__name__}. Of a module keep the arrays "
+                "alone: `params, rest = eqx.partition(model, eqx.is_inexact_array)`."
+            )
+        dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.asarray(leaf).dtype
+        if not jnp.issubdtype(dtype, jnp.floating):
+            raise TypeError(
+                f"`{label}` must have a floating dtype, since gradients move it; got {dtype}. "
+                "Write 0.0 instead of 0, or convert with `.astype(float)`."
+            )
+    # An explicit dtype: a weakly typed leaf would change its type, and compile again, after the first chunk.
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), init)
+
+
+def freed(init: PyTree, posterior: Posterior) -> PyTree[Array]:
+    """`init` as arrays of free parameters; refused if it is outside the support."""
+    position, constraint = as_position(init), posterior.constraint
+    if constraint is None:
+        return position
+    try:
+        check_support(constraint, position)
+    except OutsideSupportError:
+        raise
+    except (ValueError, TypeError) as error:
+        error.add_note("`transforms` must have the structure of `init`, or be a prefix of it.")
+        raise
+    return constraint.free(position)
+
+
+def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:
+    """Parameters of 16 bits are moved in 32, where a small step is not lost, and rounded where they are used."""
+    position = as_position(init)
+    dtypes = tuple(x.dtype for x in jax.tree.leaves(position))
+    if all(dtype.itemsize > 2 for dtype in dtypes):
+        return position, posterior
+    wide = jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), position)
+    prior = None if posterior.log_prior is None else Rounded(posterior.log_prior, dtypes)
+    functions = (Rounded(posterior.log_likelihood, dtypes), prior)
+    return wide, eqx.tree_at(
+        lambda p: (p.log_likelihood, p.log_prior), posterior, functions, is_leaf=lambda x: x is None
+    )
+
+
+class Rounded(eqx.Module):
+    """A function of parameters that sees them in the dtypes it was written for, and answers in 32 bits."""
+
+    function: Callable[..., Array]
+    dtypes: tuple[Any, ...] = eqx.field(static=True)
+
+    def __call__(self, position: PyTree, *rest: PyTree) -> Array:
+        """The function at the rounded position."""
+        leaves, structure = jax.tree.flatten(position)
+        rounded = [x.astype(dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
+        value = self.function(structure.unflatten(rounded), *rest)
+        return value.astype(jnp.promote_types(value.dtype, jnp.float32))

@@ -1,0 +1,97 @@
+"""Whether the log-density takes the shapes of `init` and of the rows, with or without an axis of chains."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from isotherm import tree
+from isotherm.errors import must
+from isotherm.posterior import Posterior
+
+
+def has_chain_axis(
+    position: PyTree[Array], posterior: Posterior, data: PyTree, *, num_chains: int, declared: bool | None
+) -> bool:
+    """Whether `init` holds a start for each chain, told by the shapes that the log-likelihood takes.
+
+    `declared` is what the user says about it, if anything. Parameters that do not fit are refused.
+    """
+    shared = _log_density_shapes(posterior, position, data)
+    if declared is None and not shared.fits and _may_have_chain_axis(position, num_chains):
+        # If neither reading fits, the error is that of the plain one.
+        first = jax.tree.map(lambda x: x[0], position)
+        declared = _log_density_shapes(posterior, first, data).fits
+    if declared:
+        _check_chain_axis(position, num_chains)
+        shared = _log_density_shapes(posterior, jax.tree.map(lambda x: x[0], position), data)
+    shared.raise_if_unfit(position, num_chains)
+    return bool(declared)
+
+
+class _Shapes(eqx.Module):
+    """What the log-likelihood and the log-prior return for one start, or the error they raise."""
+
+    batched: bool
+    rows: int
+    likelihood: Any = None
+    prior: Any = None
+    error: Exception | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.error is None and self._complaint() is None
+
+    def _complaint(self) -> tuple[str, str, Any] | None:
+        wanted = (self.rows,) if self.batched else ()
+        rule = f"one value per row, shape {wanted}" if self.batched else "a scalar"
+        for name, got, shape, what in (
+            ("log_likelihood", self.likelihood, wanted, rule),
+            ("log_prior", self.prior, (), "a scalar"),
+        ):
+            if not hasattr(got, "shape") or got.shape != shape:
+                return name, what, got
+            if not jnp.issubdtype(got.dtype, jnp.floating):
+                return name, "a value of floating dtype", got
+        return None
+
+    def raise_if_unfit(self, position: PyTree, num_chains: int) -> None:
+        if self.error is not None:
+            shapes = ", ".join(f"{n or 'init'}: {x.shape}" for n, x in tree.named_leaves(position))
+            self.error.add_note(
+                "This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` "
+                f"({shapes}) and of one row of `data`. For a start per chain give every leaf a leading axis of "
+                f"{num_chains}."
+            )
+            raise self.error
+        if (complaint := self._complaint()) is not None:
+            name, rule, got = complaint
+            shown = f"shape {got.shape}, dtype {got.dtype}" if hasattr(got, "shape") else repr(got)
+            repair = "For a function of a whole batch pass `batched=True`." if not self.batched else ""
+            raise TypeError(f"`{name}` must return {rule}; got {shown}. {repair}".rstrip())
+
+
+def _log_density_shapes(posterior: Posterior, position: PyTree, data: PyTree) -> _Shapes:
+    rows = 2  # any batch will do for shapes
+    sample = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), data)
+    if not posterior.batched:
+        sample = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), sample)
+    try:
+        likelihood = eqx.filter_eval_shape(posterior.log_likelihood, position, sample)
+        prior = eqx.filter_eval_shape(posterior.prior_log_density, position)
+    except Exception as error:
+        return _Shapes(posterior.batched, rows, error=error)
+    return _Shapes(posterior.batched, rows, likelihood, prior)
+
+
+def _may_have_chain_axis(position: PyTree, num_chains: int) -> bool:
+    return all(x.ndim > 0 and x.shape[0] == num_chains for x in jax.tree.leaves(position))
+
+
+def _check_chain_axis(position: PyTree, num_chains: int) -> None:
+    for name, x in tree.named_leaves(position):
+        if x.ndim == 0 or x.shape[0] != num_chains:
+            label = f"init.{name}" if name else "init"
+            raise must(label, f"an array with a leading axis of {num_chains} chains", x)

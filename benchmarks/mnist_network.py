@@ -179,7 +179,7 @@ def compare(name: str, data: dict, test: dict, options: argparse.Namespace) -> l
         more = {
             "nll_less_than_adam": gain.mean(),
             "error": gain.std() / len(gain) ** 0.5,
-            "s": max(draws.settings["s"] for draws in drawn),
+            "s": max(draws.record.s for draws in drawn),
             "kinetic_temperature": np.mean([draws.stats["kinetic_temperature"] for draws in drawn]),
             "configurational_temperature": np.mean([d.stats["configurational_temperature"] for d in drawn]),
             "seconds": seconds,

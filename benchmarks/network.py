@@ -83,7 +83,7 @@ def main() -> None:
                 "more_than_nuts": more.mean(),
                 "error": more.std() / len(more) ** 0.5,
                 "seconds": seconds,
-                "gradient": draws.settings["warmup"]["choices"]["gradient"]["value"],
+                "gradient": next(r.value for r in draws.record.reasons if r.choice == "gradient"),
                 "kinetic_temperature": summary.kinetic_temperature,
                 "r_hat": max(row.r_hat for row in summary.rows),
             }

@@ -121,7 +121,7 @@ def variances(draws, directions):
         return np.full(DIMENSION, np.nan), np.nan
     along = np.asarray(draws.posterior, np.float64) @ directions
     variance = (along**2).mean(axis=(0, 1))
-    steps = draws.settings["num_draws"] * draws.settings["thinning"]
+    steps = draws.record.num_draws * draws.record.thinning
     return variance, float(np.mean(steps * (along.mean(axis=1) ** 2).mean(axis=0) / variance))
 
 
@@ -131,7 +131,7 @@ def smallest_friction(p, ladder=(0.025, 0.05, 0.1, 0.2), *, batch_size=50, num_d
     grid = 0.8 * 1.15 ** np.arange(20)
     samplers = [iso.SGHMC(h, h * largest / 2 * k, iso.Dense()) for h in ladder for k in grid]
     runs = sweep(p, samplers, batch_size=batch_size, num_draws=num_draws, num_chains=num_chains, burn_in=0)
-    share = np.array([d.stats["clipped_steps"].mean() / d.settings["steps"] for d in runs])
+    share = np.array([d.stats["clipped_steps"].mean() / d.record.steps for d in runs])
     rows = []
     for h, clipped in zip(ladder, share.reshape(len(ladder), -1), strict=True):
         row = {"h": h, "bound": h * largest / 2}

@@ -52,9 +52,7 @@ def forms(width: int) -> dict[str, tuple[iso.Posterior, dict]]:
     }
 
 
-def stepping(
-    name: str, posterior: iso.Posterior, data: dict, width: int, tuned: iso.Warmup | None
-) -> Program:
+def stepping(name: str, posterior: iso.Posterior, data: dict, width: int, tuned: iso.Setup | None) -> Program:
     """Chains from the mode as the warm-up says, or plain ones from zeros."""
     N = len(data["y"])
     if tuned is None:

@@ -12,6 +12,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.draws import Draws, Moments
+from support.made import made_record
 from support.models import call, normal_mean
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -52,7 +53,7 @@ def made_of(posterior):
         status=("completed 3 steps", "chain 1 turned non-finite"),
         lengths=np.asarray([3, 2]),
         complete=np.asarray([True, False]),
-        settings={"sampler": {"name": "SGNHT", "temperature": 1.0}},
+        record=made_record(iso.SGNHT(0.1, 1.0, temperature=1.0), s=0.1),
     )
 
 
@@ -72,7 +73,7 @@ def test_save_and_load_keep_every_leaf_in_its_place(posterior, with_like, tmp_pa
         assert name == name_again
         assert np.array_equal(x, y)
         assert np.array_equal(temperature[name], np.full((2, 2), x.flat[0] + 0.5))
-    assert (again.status, again.settings) == (draws.status, draws.settings)
+    assert (again.status, again.record) == (draws.status, draws.record)
     assert again.lengths.tolist() == [3, 2]
     assert again.complete.tolist() == [True, False]
 
@@ -83,7 +84,8 @@ def test_a_real_run_comes_back_whole(tmp_path):
     draws.save(tmp_path / "deep" / "run.iso")
     again = iso.load(tmp_path / "deep" / "run.iso")
     assert np.array_equal(again.posterior, draws.posterior)
-    assert again.settings == draws.settings
+    assert again.record == draws.record
+    assert (again.labels, again.about) == (draws.labels, draws.about)
     assert str(again.summary()) == str(draws.summary())
     assert sorted(os.listdir(tmp_path / "deep")) == ["run.iso"]
 
@@ -172,7 +174,7 @@ def test_verdict_says_when_the_noise_was_not_measured():
         burn_in=500,
         batch_size=2,
     )
-    assert draws.settings["s"] is None
+    assert draws.record.s is None
     assert draws.summary().verdict.endswith("was not measured.")
 
 

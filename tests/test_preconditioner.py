@@ -81,7 +81,7 @@ def test_a_chain_is_that_of_the_posterior_in_its_coordinates(sampler):
     np.testing.assert_allclose(
         ours.moments.mean, np.asarray(center) + theirs.moments.mean @ root.T.astype(np.float64), atol=2e-4
     )
-    assert ours.settings["s"] == pytest.approx(theirs.settings["s"], rel=1e-2)
+    assert ours.record.s == pytest.approx(theirs.record.s, rel=1e-2)
 
 
 def test_low_rank_is_the_matrix_that_it_says():

@@ -33,12 +33,12 @@ def measure(num_data: int, chains: int, draws: int, repeats: int) -> dict[str, f
     calls = [timed(run) for _ in range(1 + repeats)]
     drawn = calls[0][1]
     again = [seconds for seconds, _ in calls[1:]]
-    loops = [found.settings["seconds"] for _, found in calls[1:]]
+    loops = [found.record.seconds for _, found in calls[1:]]
     least = float(effective(flat(drawn.flat())).min())
-    rows = drawn.settings["steps"] * drawn.settings["batch_size"] * chains
+    rows = drawn.record.steps * drawn.record.batch_size * chains
     return {
         "rows": num_data,
-        "batch_size": drawn.settings["batch_size"],
+        "batch_size": drawn.record.batch_size,
         "ess_min": least,
         "rows_per_draw": rows / least,
         "chains_us_per_draw": 1e6 * float(np.median(loops)) / least,

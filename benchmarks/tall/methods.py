@@ -38,12 +38,12 @@ def ours(name: str, chains: int, draws: int) -> dict:
     draw = lambda: iso.sample(posterior, data, tuned, num_draws=draws, num_chains=chains, progress=False)
     first, found = timed(draw)
     warm_again, again = timed(prepare)[0], timed(draw)[0]
-    settings = found.settings
-    kept = again * (1 - settings["burn_in"] / settings["steps"])
-    record = {"problem": name, "method": "iso.sample", "batch_size": settings["batch_size"]}
+    run = found.record
+    kept = again * (1 - run.burn_in / run.steps)
+    record = {"problem": name, "method": "iso.sample", "batch_size": run.batch_size}
     record |= {"verdict": found.summary().verdict, "device": jax.devices()[0].device_kind}
     record |= quality(flat(found.flat()), truth(name))
-    record |= {"passes_warmup": tuned.passes, "passes": tuned.passes + settings["data_passes"] * chains}
+    record |= {"passes_warmup": tuned.passes, "passes": tuned.passes + run.data_passes * chains}
     means, errors = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(part)]) for part in found.mean())
     known, rms = truth(name), lambda x: float(np.sqrt(np.mean(np.square(x))))
     record |= {"refined_rms": rms((means - known["mean"]) / np.array(known["sd"]))}

@@ -31,14 +31,14 @@ def judge(name: str, *, reference: bool) -> dict:
         seconds = time.perf_counter() - began
         found = iso.diagnose(draws, progress=False)
     rows = found.summary.rows
-    warmup = draws.settings["warmup"]
+    choices = {reason.choice: reason.value for reason in draws.record.reasons}
     record = {
         "model": name,
         "what": MODELS[name].__doc__,
         "seconds": round(seconds, 1),
-        "passes": round(warmup["passes"], 1),
-        "gradient": warmup["choices"]["gradient"]["value"],
-        "batch": draws.settings["batch_size"],
+        "passes": round(draws.record.setup_passes, 1),
+        "gradient": choices["gradient"],
+        "batch": draws.record.batch_size,
         "ess": round(min((r.ess_bulk for r in rows), default=0.0)),
         "r_hat": round(max((r.r_hat for r in rows), default=np.nan), 3),
         "ok": found.ok,

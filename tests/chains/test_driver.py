@@ -4,13 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.chains import run as run_module
+from isotherm.chains import drive as driver
 from support.models import call, normal_mean
 
 CUTS = [1, 7, 10_000]
@@ -27,9 +28,9 @@ def same(a, b):
 
 def chunked(monkeypatch, steps, **options):
     """`call` with the host taking over after at most `steps` steps."""
-    original = run_module.run
+    original = driver.drive
     monkeypatch.setattr(
-        "isotherm.sampling.sample.run", lambda job, **k: original(job, chunk_steps=steps, **k)
+        "isotherm.chains.run.drive", lambda ensemble, **k: original(ensemble, chunk_steps=steps, **k)
     )
     draws = call(**options)
     monkeypatch.undo()
@@ -130,7 +131,8 @@ def test_sweep_equals_sample_and_keeps_the_order():
     together = iso.sweep(posterior, data, init, samplers, **options)
     for sampler, draws in zip(samplers, together, strict=True):
         alone = iso.sample(posterior, data, init, sampler=sampler, **options)
-        assert draws.settings["sampler"] == alone.settings["sampler"]
+        assert draws.record.sampler == alone.record.sampler
+        assert eqx.tree_equal(draws.setup.sampler, alone.setup.sampler)
         np.testing.assert_allclose(draws.posterior, alone.posterior, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(draws.moments.variance, alone.moments.variance, rtol=1e-3)
 
@@ -263,7 +265,7 @@ def test_full_data_gradient_has_no_noise_and_ignores_the_batch_size():
     a = call(iso.SGNHT(0.02, 2.0), gradient=iso.FullData(), batch_size=8)
     b = call(iso.SGNHT(0.02, 2.0), gradient=iso.FullData(), batch_size=40)
     assert np.array_equal(a.posterior, b.posterior)
-    assert a.settings["batch_size"] == 40
+    assert a.record.batch_size == 40
     controlled = call(iso.CCAdL(0.02, 2.0, iso.Dense()), gradient=iso.FullData())
     np.testing.assert_allclose(controlled.posterior, a.posterior, atol=1e-6)
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.chains import run as run_module
+from isotherm.chains import drive as driver
 from isotherm.data import plans as minibatch
 from recorded import record
 from support.models import call, normal_mean
@@ -85,10 +85,10 @@ def test_cuts_within_burn_in_thinning_and_reshuffling_change_nothing(monkeypatch
     """Burn-in of 11, a draw every 6, new order every 9, and cuts that fall between all of them."""
     plan = iso.RandomBlocks(rows_per_run=4, reshuffle_every=9)
     options = {"minibatch": plan, "burn_in": 11, "thinning": 6}
-    original, runs = run_module.run, []
+    original, runs = driver.drive, []
     for steps in (1, 4, 13, 10_000):
-        cut = lambda job, steps=steps, **k: original(job, chunk_steps=steps, **k)
-        monkeypatch.setattr("isotherm.sampling.sample.run", cut)
+        cut = lambda ensemble, steps=steps, **k: original(ensemble, chunk_steps=steps, **k)
+        monkeypatch.setattr("isotherm.chains.run.drive", cut)
         runs.append(short(**options))
     for other in runs[1:]:
         assert_same_bits(runs[0], other)

@@ -1,5 +1,6 @@
 """`isotherm predict`: files, exit codes, what is printed, and what is refused."""
 
+import dataclasses
 import json
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 import isotherm as iso
 from isotherm.cli import main
 from isotherm.cli.folder import write_run
+from isotherm.draws.record import About
 from isotherm.tables import forecast as module
 from isotherm.tables.forecast import forecast
 from support.made_forecast import made_forecast, table, target
@@ -52,7 +54,7 @@ def test_a_line_for_each_row_in_order(model, name, folder, capsys):
         else:
             np.testing.assert_allclose(found[column], values, rtol=1e-6)
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == f"{draws.settings['title']}: 20 rows, 800 draws"
+    assert out[0] == f"{draws.about.title}: 20 rows, 800 draws"
     assert out[-1] == f"predictions {name}: {', '.join(exact)}"
     assert ("probability is that of y = b" in out) is (model == "logistic")
     assert len(out) == 2 + (model == "logistic")
@@ -144,8 +146,7 @@ def test_rows_that_lack_a_value_are_refused_or_left_empty(folder, capsys):
 
 
 def test_a_model_of_ones_own_is_refused_with_the_repair(folder, capsys):
-    draws = made_draws()
-    draws.settings["model"] = {"function": "own.py:make"}
+    draws = dataclasses.replace(made_draws(), about=About(model={"function": "own.py:make"}))
     save(draws)
     assert main(["predict", "run", "absent.csv"]) == 2
     err = capsys.readouterr().err

@@ -79,9 +79,9 @@ def test_a_run_writes_its_folder_and_says_so(folder, run, capsys):
     assert "report    run/report.html" in out
     names = {path.name for path in (folder / "run").iterdir()}
     assert names == {"draws.iso", "summary.json", "diagnosis.json", "report.html"}
-    settings = iso.load(folder / "run" / "draws.iso").settings
-    assert settings["labels"] == {"coefficients": [["intercept", "a", "b=v"]]}
-    assert (settings["data"]["file"], settings["data"]["rows"]) == ("t.csv", 40)
+    draws = iso.load(folder / "run" / "draws.iso")
+    assert draws.labels == {"coefficients": [["intercept", "a", "b=v"]]}
+    assert (draws.about.data["file"], draws.about.data["rows"]) == ("t.csv", 40)
     assert run.asked == {"warmup": {}, "sample": {}, "diagnose": {"effort": 1.0, "seed": 0}}
 
 
@@ -210,7 +210,7 @@ def test_a_function_gets_the_columns(folder):
     (folder / "own.py").write_text("def make(columns=None):\n    return 'posterior', columns, 'init'\n")
     (folder / "spec.toml").write_text('function = "own.py:make"\ntitle = "Mine"\n[data]\npath = "t.csv"\n')
     problem = pose(read_spec("spec.toml"))
-    assert (problem.posterior, problem.init, problem.settings["title"]) == ("posterior", "init", "Mine")
+    assert (problem.posterior, problem.init, problem.about.title) == ("posterior", "init", "Mine")
     assert list(problem.data) == ["a", "b", "y"]
     assert pose(read_spec("own.py:make")).data is None
     (folder / "own_module.py").write_text("def make():\n    return 1, 2, 3\n")
@@ -267,10 +267,11 @@ def test_a_cost_is_that_of_the_steps_and_not_of_the_start(monkeypatch):
         asked.append(num_draws)
         assert options == {"burn_in": 0, "thinning": 1, "progress": False, "num_chains": 2}
         draws = made_draws()
-        return dataclasses.replace(draws, settings=draws.settings | {"seconds": 2 + 0.001 * num_draws})
+        record = dataclasses.replace(draws.record, seconds=2 + 0.001 * num_draws)
+        return dataclasses.replace(draws, record=record)
 
     monkeypatch.setattr(iso, "sample", sample, raising=False)
-    found = SimpleNamespace(batch_size=32, thinning=7, burn_in=0, passes=12.0, seconds=3.0)
+    found = SimpleNamespace(batch_size=32, thinning=7, burn_in=0, passes=12.0, seconds=3.0, refresh_every=0)
     problem = SimpleNamespace(posterior=None, data=None)
     told = cost.measure(problem, found, {"num_chains": 2}, effort=0.0)
     assert told.seconds == pytest.approx(9.0, rel=0.01)

@@ -67,12 +67,9 @@ operators = pytest.mark.parametrize("make", OPERATORS.values(), ids=OPERATORS.ke
 
 
 @operators
-def test_product_trace_and_largest_eigenvalue(make):
+def test_product(make):
     C, matrix = make()
     np.testing.assert_allclose(as_matrix(C.mv), matrix, **ROUNDING)
-    assert float(C.trace()) == pytest.approx(np.trace(matrix), rel=1e-5)
-    # Of two eigenvalues in the ratio 7 : 9, 64 iterations leave (7/9)^128.
-    assert float(C.lambda_max()) == pytest.approx(np.linalg.eigvalsh(matrix)[-1], rel=1e-5)
 
 
 @operators
@@ -156,7 +153,7 @@ def test_no_noise_is_nothing(kind):
         np.testing.assert_array_equal(to_vector(C.solve_shifted(jnp.asarray(2.0), x)), to_vector(x))
         y, clipped = C.sqrt_remainder(jnp.asarray(2.0), x)
         np.testing.assert_allclose(to_vector(y), to_vector(x), rtol=1e-6)
-        assert (int(clipped), float(C.trace()), float(C.lambda_max())) == (0, 0.0, 0.0)
+        assert int(clipped) == 0
 
 
 def test_matrix_free_applies_the_batch_and_inverts_the_running_diagonal():
@@ -166,8 +163,6 @@ def test_matrix_free_applies_the_batch_and_inverts_the_running_diagonal():
     np.testing.assert_allclose(as_matrix(C.mv), matrix, **ROUNDING)
     solved = as_matrix(lambda x: C.solve_shifted(jnp.asarray(0.3), x))
     np.testing.assert_allclose(solved, np.linalg.inv(I + 0.3 * D_bar), **ROUNDING)
-    assert float(C.trace()) == pytest.approx(np.trace(D_bar), rel=1e-5)
-    assert float(C.lambda_max()) == pytest.approx(np.linalg.eigvalsh(matrix)[-1], rel=1e-3)
     with pytest.raises(ValueError, match="`MatrixFree` has no square root"):
         C.sqrt_remainder(jnp.asarray(0.1), from_vector(np.ones(D)))
     np.testing.assert_array_equal(as_matrix(MatrixFreeOperator(NoNoise(), running).mv), 0)

@@ -9,8 +9,8 @@ from jax.experimental import sparse
 
 import isotherm as iso
 from isotherm.models import logistic_regression
-from isotherm.sampling import checks
 from isotherm.sampling.latents import refuse_row_latents, row_latents
+from isotherm.sampling.prepare import freed
 from isotherm.tuning import newton
 from support.monte_carlo import LIMIT
 from support.real_data import need
@@ -298,7 +298,7 @@ SHARED = {
 def look(case, **options):
     likelihood, init, settings = case
     posterior = iso.Posterior(likelihood, **settings)
-    free = checks.freed(jax.tree.map(jnp.asarray, init), posterior)
+    free = freed(jax.tree.map(jnp.asarray, init), posterior)
     options = {"num_chains": 4, "init_per_chain": None} | options
     rows = iso.data.as_rows(ROWS)[0]
     refuse_row_latents(posterior, free, rows, **options)
@@ -325,7 +325,7 @@ def test_latents_are_refused_wherever_a_run_begins(monkeypatch):
     def came_through(*_, **__):
         raise InterruptedError
 
-    monkeypatch.setattr("isotherm.sampling.checks.per_chain", came_through)
+    monkeypatch.setattr("isotherm.sampling.prepare.has_chain_axis", came_through)
     likelihood, init, _ = LATENT["z"]
     posterior, sgld, chains = iso.Posterior(likelihood), iso.SGLD(1e-3), {"z": np.zeros((4, N))}
     for run in (

@@ -158,7 +158,7 @@ def test_sample_binds_the_anchor_to_the_start():
         progress=False,
     )
     # Near the anchor the gradient is exact: chains move with the noise of the dynamics alone.
-    assert draws.settings["gradient"] == "ControlVariate"
+    assert draws.record.gradient == "ControlVariate"
     assert draws.complete.all()
     with pytest.raises(ValueError, match=r"`ControlVariate` must be bound"):
         _ = iso.ControlVariate().expanded

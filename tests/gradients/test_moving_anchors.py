@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.chains.run import run as run_job
+from isotherm.chains.drive import drive
+from isotherm.chains.ensemble import Length, launch
 from isotherm.data.plans import WithReplacement
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
@@ -71,19 +72,21 @@ def test_each_chain_has_its_own_anchor(quick_compilation):
     away = sample(None, batch_size=2, **common)
     error = lambda draws: np.abs(draws.posterior - exact.posterior).max(axis=(1, 2))
     assert np.all(5 * error(each) < error(away))
-    assert each.settings["gradient_refresh"] == 1
-    assert each.settings["data_passes"] == pytest.approx(3 * 2 / N + 3)
+    assert each.record.gradient_refresh == 1
+    assert each.record.data_passes == pytest.approx(3 * 2 / N + 3)
 
 
 def test_chunks_do_not_move_the_refreshes(quick_compilation):
     """Refreshes fall on multiples of `refresh`, wherever the host looks in."""
     draws = sample(7, hw=0.5, batch_size=20, num_draws=30, burn_in=5)
+    positions = draws.setup.starts.positions(4, key=jax.random.key(0))
+    ensemble = launch([draws.setup], positions, Length(4, 30), jax.random.key(0))
     for chunk in (1, 4, 100):
-        outcome = run_job(draws.job, progress=False, title="", chunk_steps=chunk)
+        outcome = drive(ensemble, progress=False, title="", chunk_steps=chunk)
         np.testing.assert_array_equal(outcome.kept.position, draws.posterior)
         # The last of them before step 28, which is draw 22 after 5 of burn-in.
-        np.testing.assert_array_equal(outcome.anchors.theta, draws.posterior[:, 22])
-    assert draws.settings["data_passes"] == pytest.approx(35 * 20 / N + 5)
+        np.testing.assert_array_equal(outcome.oldest[0], draws.posterior[:, 22])
+    assert draws.record.data_passes == pytest.approx(35 * 20 / N + 5)
 
 
 @pytest.mark.slow
@@ -91,7 +94,7 @@ def test_draws_are_right_and_noise_is_small():
     """Variances along the axes of the posterior, with s of 0.15 as the warm-up takes: 3 % at most, and chance."""
     _, _, mode, covariance = regression()
     draws = sample(100, hw=0.5, batch_size=24, num_draws=3000, thinning=10, burn_in=2000)
-    assert 0.05 < draws.settings["s"] < 0.3
+    assert 0.05 < draws.record.s < 0.3
     values, vectors = np.linalg.eigh(covariance)
     z = ((draws.posterior.astype(np.float64) - mode) @ vectors) / np.sqrt(values)
     for k in range(D):
@@ -99,7 +102,7 @@ def test_draws_are_right_and_noise_is_small():
         error = own.std(ddof=1) / np.sqrt(len(own))
         assert abs(own.mean() - 1) < 0.03 + LIMIT * error
         assert error < 0.03
-    assert draws.settings["data_passes"] == 32_000 * (24 / N + 1 / 100)
+    assert draws.record.data_passes == 32_000 * (24 / N + 1 / 100)
     found = iso.diagnose(draws, progress=False)
     assert found.ok, found.verdict
 
@@ -107,7 +110,7 @@ def test_draws_are_right_and_noise_is_small():
 @pytest.mark.slow
 def test_noise_is_measured_where_anchors_are_oldest(quick_compilation):
     """Whether the run ends just before a refresh or just after it."""
-    s = [sample(50, hw=0.3, batch_size=20, num_draws=n).settings["s"] for n in (399, 400, 401, 402)]
+    s = [sample(50, hw=0.3, batch_size=20, num_draws=n).record.s for n in (399, 400, 401, 402)]
     assert s[0] == s[1]
     assert s[2] == s[3]
     assert 1 / 4 < s[2] / s[0] < 4  # of two chains' ways

@@ -199,7 +199,7 @@ def test_a_linear_network_has_the_posterior_of_linear_regression(case):
         num_chains=4,
         progress=False,
     )
-    assert draws.settings["s"] < 0.25
+    assert draws.record.s < 0.25
     summary = draws.summary()
     weight = "kernel[{}, 0]" if flax else "weight[0, {}]"
     for i, name in enumerate([*(weight.format(i) for i in range(3)), "bias[0]"]):

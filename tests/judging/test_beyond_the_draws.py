@@ -27,7 +27,7 @@ def drawn(posterior, rows, x):
 
 
 def modes(draws):
-    return elsewhere(draws, draws.job, effort=1.0, key=jax.random.key(0))
+    return elsewhere(draws, draws.setup, effort=1.0, key=jax.random.key(0))
 
 
 @pytest.mark.slow
@@ -72,8 +72,8 @@ def test_the_sampler_has_the_temperature_that_counts(quick_compilation):
     rng = np.random.default_rng(8)
     draws = drawn(posterior, rng.normal(size=50).astype(np.float32), 0.8 * rng.normal(size=(4, 250, 1)))
     assert modes(draws) == ()
-    hot = dataclasses.replace(draws.job, sampler=iso.SGNHT(1e-4, 1.0, temperature=3.0))
-    (mode,) = modes(dataclasses.replace(draws, job=hot))
+    hot = draws.setup.with_sampler(iso.SGNHT(1e-4, 1.0, temperature=3.0))
+    (mode,) = modes(dataclasses.replace(draws, setup=hot))
     assert mode.share == pytest.approx(1 / (1 + np.exp(2)), abs=0.01)
 
 
@@ -97,7 +97,7 @@ def test_draws_that_were_held_back_from_a_tail_are_told(quick_compilation):
     rows = rng.normal(size=50).astype(np.float32)
     right = np.log(rng.gamma(0.5, size=(4, 500, 1)))
     held = np.log(0.5) + 0.5 * rng.normal(size=(4, 500, 1))
-    look = lambda x: beyond(draws := drawn(posterior, rows, x), draws.job, key=jax.random.key(0))
+    look = lambda x: beyond(draws := drawn(posterior, rows, x), draws.setup, key=jax.random.key(0))
     assert look(right) is None
     place = look(held)
     assert place.theta[0] == pytest.approx(np.log(0.5) - 2.5, abs=0.1)
@@ -111,7 +111,7 @@ def test_no_tail_is_told_of_where_rounding_hides_it(quick_compilation):
     rng = np.random.default_rng(11)
     rows = rng.normal(size=400).astype(np.float32)
     draws = drawn(posterior, rows, rows.mean() + rng.normal(size=(4, 250, 1)) / 20)
-    assert beyond(draws, draws.job, key=jax.random.key(0)) is None
+    assert beyond(draws, draws.setup, key=jax.random.key(0)) is None
 
 
 def test_a_wide_mode_counts_for_more(quick_compilation):

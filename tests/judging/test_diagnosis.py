@@ -294,7 +294,7 @@ def test_unusual_runs_get_an_answer():
             **(common | {"num_chains": 1}),
         )
     assert iso.diagnose(draws, progress=False).thermostat is None
-    assert pickle.loads(pickle.dumps(draws)).job is None
+    assert pickle.loads(pickle.dumps(draws)).setup is None
     edge = iso.Posterior(
         lambda m, row: 0.3 * m + 0 * row,
         lambda m: -jnp.log1p(jnp.exp(-m)),

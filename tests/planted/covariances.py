@@ -133,14 +133,6 @@ COVARIANCES = (
         OPERATORS,
     ),
     Bug(
-        "low-rank-trace-of-the-diagonal",
-        "The trace leaves out the leading directions.",
-        "LowRankOperator.trace",
-        "start=jnp.sum(self.values))",
-        "start=jnp.zeros(()))",
-        OPERATORS,
-    ),
-    Bug(
         "merge-forgets-the-old-weight",
         "What the leading directions had is not discounted when contrasts are merged into them.",
         "_merged",

@@ -223,12 +223,4 @@ SAMPLERS = (
         "self.drifted(state, 1.0)",
         STEP,
     ),
-    Bug(
-        "virial-after-the-step",
-        "SGHMC's virial pairs the gradient with the position after the step.",
-        "SGHMC.kick",
-        "virial=virial(visited, estimate.force)",
-        "virial=virial(state.position, estimate.force)",
-        STEP,
-    ),
 )

@@ -110,9 +110,9 @@ STEPS = (
     Bug(
         "s-of-half-a-power",
         "The s that is reported is h beta C instead of h^2 beta C.",
-        "MomentumSampler.stability",
-        "return h * h / self.temperature_at(step) * C.lambda_max()",
-        "return h / self.temperature_at(step) * C.lambda_max()",
+        "MomentumSampler.noise_scale",
+        "return h * h / T",
+        "return h / T",
         STEP,
     ),
     Bug(
@@ -142,17 +142,9 @@ STEPS = (
     Bug(
         "langevin-s-halved",
         "The s that SGLD's relatives report is half of what it should be.",
-        "LangevinSampler.stability",
-        "return 2 * at(self.step_size, step)",
-        "return at(self.step_size, step)",
-        STEP,
-    ),
-    Bug(
-        "virial-not-per-parameter",
-        "The virial of a step is not divided by the number of parameters.",
-        "virial",
-        "return -tree.dot(position, force) / tree.size(position)",
-        "return -tree.dot(position, force)",
+        "LangevinSampler.noise_scale",
+        "return 2 * h / T",
+        "return h / T",
         STEP,
     ),
     Bug(
@@ -164,8 +156,8 @@ STEPS = (
         ORDER,
         also=(
             (
-                "estimate = self.estimate(state.position, batch, needs=self.sampler.needs",
-                "estimate = self.estimate(before.position, batch, needs=self.sampler.needs",
+                "estimate = self.estimate(state.position, rows, needs=self.sampler.needs",
+                "estimate = self.estimate(before.position, rows, needs=self.sampler.needs",
             ),
         ),
     ),
@@ -197,7 +189,7 @@ STEPS = (
         "same-batch-in-every-step",
         "The rows are drawn with the chain's key without the step number.",
         "Kernel.step",
-        "key=keys[1],",
+        "key=batch,",
         "key=jax.random.split(key, 4)[1],",
         ORDER,
     ),

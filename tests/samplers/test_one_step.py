@@ -130,14 +130,9 @@ def test_terms_of_the_kick(case):
     bare, _ = kick(sampler, np.zeros(D), np.zeros(D), np.zeros(D), jax.random.key(1))
     np.testing.assert_allclose(moved(state) - moved(bare), case.keeps @ start + case.kick * F, **ROUNDING)
     assert int(state.step) == STEP + 1
-    np.testing.assert_allclose(float(info.virial), -THETA @ F / D, **ROUNDING)
-    assert (info.s is None) == (case.covariance is None)
+    assert sampler.noise_scale(STEP) == pytest.approx(case.s_per_noise, rel=1e-6)
     if case.covariance is not None:
         assert int(state.covariance.count) == 2
-        root = np.sqrt(case.mass)
-        largest = np.linalg.eigvalsh(case.covariance / np.outer(root, root))[-1]
-        # The second eigenvalue is below 4/5 of the first: of an iteration 64 times (4/5)^128 is left, nothing.
-        np.testing.assert_allclose(float(info.s), case.s_per_noise * largest, **ROUNDING)
     assert (None if info.clipped is None else int(info.clipped)) == case.clipped
     if state.momentum is None:
         return

@@ -121,11 +121,9 @@ def test_kick(name):
     assert float(state.xi) == float(info.xi) == np.float32(XI)
     assert int(state.step) == STEP + 1
     np.testing.assert_allclose(float(info.kinetic_temperature), (kinetic(want) / D + T), **ROUNDING)
-    np.testing.assert_allclose(float(info.virial), -THETA @ F / D, **ROUNDING)
     assert info.clipped is None
     if name != "SGNHT":
         assert int(state.covariance.count) == 2
-        np.testing.assert_allclose(float(info.s), np.linalg.eigvals(S).real.max(), **ROUNDING)
 
 
 def test_matrix_free_kick():

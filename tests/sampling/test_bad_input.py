@@ -83,7 +83,7 @@ BAD = {
     "rank float": (lambda: iso.DiagonalLowRank(2.5), TypeError, "`rank` must be an integer; got 2.5"),
     "contrasts 0": (lambda: iso.Dense(contrasts=0), ValueError, "`contrasts` must be an integer not below 1; got 0"),
     "averaging": (lambda: iso.Diagonal(averaging=2.0), ValueError, "`averaging` of `Diagonal`.*2.0"),
-    "sampler class": (lambda: call(iso.SGLD), TypeError, r"`sampler` must be an `iso.Sampler`.*SGLD\(\.\.\.\)"),
+    "sampler class": (lambda: call(iso.SGLD), TypeError, r"`sampler` must be an `iso.extend.Sampler`.*SGLD\(\.\.\.\)"),
     "batch size None": (lambda: iso.sample(NORMAL, DATA, INIT, sampler=iso.SGLD(0.1)), ValueError, "`batch_size` must be a number of rows where a sampler is given; got None"),
     "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` must be None where no sampler is given"),
     "warm-up and sampler": (lambda: iso.sample(NORMAL, DATA, iso.warmup(NORMAL, DATA, INIT), sampler=iso.SGLD(0.1), batch_size=4), ValueError, "`init` must be a pytree of parameters where a sampler is given"),
@@ -164,7 +164,7 @@ def test_bad_input_is_refused_before_any_step(make, error, message, monkeypatch)
     def no_compute(*_, **__):
         raise AssertionError("a run was started")
 
-    monkeypatch.setattr("isotherm.sampling.sample.run", no_compute)
+    monkeypatch.setattr("isotherm.chains.run.drive", no_compute)
     with pytest.raises(error, match=message) as caught:
         make()
     assert not isinstance(caught.value, AssertionError)

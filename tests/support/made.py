@@ -3,10 +3,33 @@
 import jax
 import numpy as np
 
+import isotherm as iso
 from isotherm.draws import Draws, Moments
+from isotherm.draws.record import RunRecord, SamplerRecord
+
+SAMPLER = iso.CCAdL(0.5, 1.0, iso.Dense(), scheme="symmetric", thermal_mass=8.0, temperature=1.0)
 
 
-def made(posterior, complete=None, stats=None, **settings):
+def made_record(sampler=SAMPLER, **changes):
+    """A record of a run that never was."""
+    plain = {
+        "num_data": 100,
+        "batch_size": 10,
+        "num_parameters": 2,
+        "num_chains": 2,
+        "burn_in": 0,
+        "thinning": 1,
+        "num_draws": 100,
+        "steps": 100,
+        "data_passes": 10.0,
+        "seconds": 1.0,
+        "key": [0, 0],
+        "versions": {"isotherm": "0.1.0", "jax": "0.10.2"},
+    }
+    return RunRecord(sampler=SamplerRecord.of(sampler), **(plain | changes))
+
+
+def made(posterior, complete=None, stats=None, sampler=SAMPLER, **changes):
     """`Draws` of these leaves (chain, draw, ...); incomplete chains have NaN from half of their draws on."""
     posterior = jax.tree.map(lambda x: np.array(x), posterior)
     chains, num_draws = jax.tree.leaves(posterior)[0].shape[:2]
@@ -21,5 +44,5 @@ def made(posterior, complete=None, stats=None, **settings):
         status=tuple("completed" if c else "turned non-finite" for c in complete),
         lengths=np.where(complete, num_draws, num_draws // 2),
         complete=complete,
-        settings={"sampler": {"name": "NUTS", "temperature": 1.0}, **settings},
+        record=made_record(sampler, **changes),
     )

@@ -62,8 +62,8 @@ def made_forecast(model, *, shift=0.0, columns=None, **given):
     each = lambda f: {name: f(x) for name, x in posterior.items()}
     ones = each(lambda x: np.ones_like(x[:, 0]))
     moments = Moments(base.moments.count, each(lambda x: x.mean(axis=1)), each(lambda x: x.var(axis=1)), ones)
-    own = {"model": problem.description, "labels": problem.labels, "title": f"Regression, {model}, of y"}
-    return dataclasses.replace(base, posterior=posterior, moments=moments, settings=base.settings | own)
+    about = dataclasses.replace(base.about, model=problem.description, title=f"Regression, {model}, of y")
+    return dataclasses.replace(base, posterior=posterior, moments=moments, about=about, labels=problem.labels)
 
 
 def flat(draws):

@@ -3,7 +3,9 @@
 import numpy as np
 
 from isotherm.draws import Draws, Moments
+from isotherm.draws.record import About, Reason
 from isotherm.judging.record import Block, Diagnosis, Thermostat
+from support.made import made_record
 
 CHAINS, LENGTH = 4, 200
 
@@ -19,7 +21,6 @@ def made_draws(columns=6, *, shift=0.0, interrupted=False):
     mean = {name: x.mean(axis=1) for name, x in posterior.items()}
     variance = {name: x.var(axis=1) for name, x in posterior.items()}
     heat = {name: np.ones_like(x) for name, x in mean.items()}
-    sampler = {"name": "CCAdL", "scheme": "symmetric", "step_size": 0.5, "friction": 1.0, "thermal_mass": 8.0}
     names = [f"a_rather_long_name_of_a_column_{i}" for i in range(columns)]
     return Draws(
         posterior=posterior,
@@ -32,26 +33,24 @@ def made_draws(columns=6, *, shift=0.0, interrupted=False):
         status=("completed 1000 steps",) * CHAINS,
         lengths=np.full(CHAINS, LENGTH),
         complete=np.ones(CHAINS, bool),
-        settings={
-            "sampler": sampler | {"covariance": {"name": "Dense"}, "temperature": 1.0},
-            "num_data": 12345,
-            "num_parameters": columns + 2,
-            "num_draws": LENGTH,
-            "batch_size": 32,
-            "interrupted": interrupted,
-            "s": 0.01,
-            "seconds": 1.0,
-            "labels": {"coefficients": [["intercept", *names]]},
-            "versions": {"isotherm": "0.1.0", "jax": "0.10.2"},
-            "warmup": {
-                "passes": 12.0,
-                "seconds": 3.0,
-                "choices": {"step_size": {"value": "0.5", "why": "0.7 over the stiffest frequency, 1.4"}},
-            },
-            "model": {"model": "linear", "target": "y", "features": names, "levels": {"sex": ["f", "m"]}},
-            "data": {"file": "patients.csv", "rows": 12345, "columns": columns + 1, "sha256": "0f" * 32},
-            "title": "Linear regression of y",
-        },
+        record=made_record(
+            num_data=12345,
+            num_parameters=columns + 2,
+            num_chains=CHAINS,
+            num_draws=LENGTH,
+            batch_size=32,
+            interrupted=interrupted,
+            s=0.01,
+            reasons=(Reason("step_size", "0.5", "0.7 over the stiffest frequency, 1.4"),),
+            setup_passes=12.0,
+            setup_seconds=3.0,
+        ),
+        labels={"coefficients": [["intercept", *names]]},
+        about=About(
+            title="Linear regression of y",
+            model={"model": "linear", "target": "y", "features": names, "levels": {"sex": ["f", "m"]}},
+            data={"file": "patients.csv", "rows": 12345, "columns": columns + 1, "sha256": "0f" * 32},
+        ),
     )
 
 

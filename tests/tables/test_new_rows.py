@@ -1,8 +1,11 @@
 """Rows of a new table for a regression that was run: levels, gaps, and what is refused before anything is computed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from isotherm.draws.record import About
 from isotherm.tables import forecast as module
 from isotherm.tables.fitted import fitted, new_rows
 from isotherm.tables.forecast import forecast
@@ -100,15 +103,15 @@ def test_what_does_not_fit_is_refused_before_anything_is_computed(model, change,
 
 def test_draws_of_anything_else_are_refused():
     draws = made_draws()
-    for model in ({"function": "own.py:make"}, None):
-        draws.settings["model"] = model
+    for model in ({"function": "own.py:make"}, {}):
+        draws = dataclasses.replace(draws, about=About(model=model))
         with pytest.raises(
             ValueError,
             match=r"`draws` must be those of a regression .* `iso.predict\(draws, function, rows\)",
         ):
             forecast(draws, NEW)
     old = made_forecast("linear")
-    del old.settings["model"]["levels"]
+    del old.about.model["levels"]
     with pytest.raises(
         ValueError, match=r"recorded the levels of its categories; got 'linear'\. .* sample anew"
     ):

@@ -146,9 +146,9 @@ def test_a_variance_that_may_be_zero_is_sampled_right_by_default():
     draws = iso.sample(
         posterior, y.astype(np.float32), {"m": jnp.zeros(()), "v": jnp.asarray(0.1)}, progress=False
     )
-    choice = draws.settings["warmup"]["choices"]["gradient"]
-    assert choice["value"] == "all rows"
-    assert "near the coordinate of `v`: at -5 sd" in choice["why"]
+    (choice,) = (reason for reason in draws.record.reasons if reason.choice == "gradient")
+    assert choice.value == "all rows"
+    assert "near the coordinate of `v`: at -5 sd" in choice.why
     # The mean integrated out; over log v.
     grid = np.linspace(-30, 0, 100_001)
     v = np.exp(grid)

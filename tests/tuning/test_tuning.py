@@ -1,7 +1,5 @@
 """The warm-up: mode, coordinates, shares of rows, and the answer of `iso.sample` given nothing but the model."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,13 +7,19 @@ import pytest
 
 import isotherm as iso
 from isotherm.models import logistic_regression
+from isotherm.sampling.prepare import prepare
 from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
 from isotherm.tuning.probe import Probe, Rows
-from isotherm.tuning.record import fingerprint
 from support.monte_carlo import LIMIT
 
 RNG = np.random.default_rng(0)
+
+
+def reasons(chosen):
+    """The reasons of a setup or of draws, by choice."""
+    listed = chosen.reasons if isinstance(chosen, iso.Setup) else chosen.record.reasons
+    return {reason.choice: reason for reason in listed}
 
 
 def regression(num_data=20_000):
@@ -123,10 +127,10 @@ def test_the_record_is_reusable_and_says_why():
     first = iso.sample(posterior, data, tuned, **common)
     again = iso.sample(posterior, data, jnp.zeros(4), **common)
     np.testing.assert_array_equal(first.posterior, again.posterior)
-    assert first.settings["warmup"]["choices"]["gradient"]["value"] == "control variate, order 2"
-    assert first.settings["burn_in"] == tuned.burn_in
+    assert reasons(first)["gradient"].value == "control variate, order 2"
+    assert first.record.burn_in == tuned.burn_in
     fewer = iso.sample(posterior, data, tuned, thinning=1, burn_in=0, **common)
-    assert fewer.settings["steps"] == 20
+    assert fewer.record.steps == 20
 
 
 def exact_check(draws, mean, covariance):
@@ -200,11 +204,11 @@ def small(temperature=1.0):
 def test_a_warm_up_serves_its_own_posterior_data_and_batch():
     posterior, data = small()
     tuned = iso.warmup(posterior, data, jnp.zeros(2))
-    with pytest.raises(ValueError, match=r"warm-up of this very data"):
+    with pytest.raises(ValueError, match=r"setup of this very data"):
         iso.sample(posterior, {**data, "y": -data["y"]}, tuned)
-    with pytest.raises(ValueError, match=r"warm-up of this very posterior"):
+    with pytest.raises(ValueError, match=r"setup of this very posterior"):
         iso.sample(logistic_regression(2.0), data, tuned)
-    with pytest.raises(ValueError, match=r"`batch_size` must be that of the warm-up"):
+    with pytest.raises(ValueError, match=r"`batch_size` must be that of the setup"):
         iso.sample(posterior, data, tuned, batch_size=tuned.batch_size + 1)
     with pytest.raises(ValueError, match=r"`init` must be a pytree of parameters"):
         iso.sweep(posterior, data, tuned, [iso.SGLD(1e-3)], batch_size=10)
@@ -214,10 +218,10 @@ def test_a_warm_up_serves_its_own_posterior_data_and_batch():
 def test_the_noise_is_measured_in_units_of_the_temperature():
     """At a quarter of the temperature the posterior is half as wide, and s is that of h^2 C / T."""
     found = [iso.warmup(*small(T), jnp.zeros(2), batch_size=32) for T in (1.0, 0.25)]
-    s = [float(w.describe()["choices"]["batch_size"]["why"].split("s = ")[1].split(" ")[0]) for w in found]
+    s = [float(reasons(w)["batch_size"].why.split("s = ")[1].split(" ")[0]) for w in found]
     # What is left to second order has a variance of the fourth power of the width: 1/16, over T = 1/4.
     assert s[1] / s[0] == pytest.approx(0.25, rel=0.6)
-    assert found[1].spread == pytest.approx(0.5 * found[0].spread)
+    assert found[1].starts.spread == pytest.approx(0.5 * found[0].starts.spread)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +260,11 @@ def test_what_a_warm_up_cannot_do_is_said():
 def test_the_way_for_posteriors_of_no_simple_shape_on_one_that_is_known():
     """Anchors that move, coordinates from a sketch; the bias of s = 0.15 is at most 3 % (test_moving_anchors.py)."""
     posterior, data, mean, covariance = regression(20_000)
-    rows = jax.tree.map(jnp.asarray, data)
-    found = explore(posterior, rows, jnp.zeros(4), "for a test", key=jax.random.key(0))
-    assert isinstance(found.preconditioner, iso.LowRankPreconditioner)
-    tuned = dataclasses.replace(found, fingerprint=fingerprint(rows))
+    problem = prepare(posterior, data, jnp.zeros(4), num_chains=1, init_per_chain=False)
+    tuned = explore(problem, "for a test", key=jax.random.key(0), batch_size=None, say=lambda _: None)
+    assert isinstance(tuned.kernel.preconditioner, iso.LowRankPreconditioner)
     draws = iso.sample(posterior, data, tuned, num_draws=400, num_chains=32, progress=False)
-    assert draws.settings["gradient_refresh"] > 0
+    assert draws.record.gradient_refresh > 0
     v = (np.asarray(draws.posterior, np.float64) - mean) @ np.linalg.inv(np.linalg.cholesky(covariance)).T
     centre, square = v.mean(axis=1), (v**2).mean(axis=1)
     error = lambda x: LIMIT * 1.25 * x.std(axis=0, ddof=1) / 32**0.5  # t with 31 degrees
@@ -284,7 +287,7 @@ def test_a_small_network_is_sampled_from_several_places():
     init = {"w": rng.normal(size=(1, 8)), "b": rng.normal(size=8), "v": rng.normal(size=8)}
     init = jax.tree.map(lambda z: jnp.asarray(z, jnp.float32), init)
     draws = iso.sample(posterior, {"x": x, "y": y}, init, num_draws=400, progress=False)
-    assert draws.settings["warmup"]["choices"]["start"]["value"] == "4 places"
+    assert reasons(draws)["start"].value == "4 places"
     assert draws.complete.all()
     summary = draws.summary()
     # 25 parameters and 4 chains of 400 draws 4 units of time apart.
@@ -309,7 +312,9 @@ def test_settings_of_a_run_made_by_hand_are_recorded():
         preconditioner=chart,
         **common,
     )
-    kept = {k: draws.settings[k] for k in ("gradient", "gradient_order", "preconditioner", "transforms")}
+    kept = {
+        k: getattr(draws.record, k) for k in ("gradient", "gradient_order", "preconditioner", "transforms")
+    }
     assert kept == {
         "gradient": "ControlVariate",
         "gradient_order": 2,
@@ -318,4 +323,4 @@ def test_settings_of_a_run_made_by_hand_are_recorded():
     }
     bounded = iso.Posterior(lambda p, row: -0.5 * (row["y"] * p["s"]) ** 2, transforms={"s": iso.Positive()})
     draws = iso.sample(bounded, data, {"s": jnp.ones(())}, **common)
-    assert draws.settings["transforms"] == {"s": "Positive"}
+    assert draws.record.transforms == {"s": "Positive"}

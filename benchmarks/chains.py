@@ -49,7 +49,7 @@ class Moments:
         """Return the Frobenius norm of (covariance - I), corrected for noise, and its Monte Carlo error."""
         centre = self.mean.reshape(GROUPS, -1, self.mean.shape[1]).mean(axis=1)
         deviations = self.second - centre[:, :, None] * centre[:, None, :] - np.eye(self.second.shape[-1])
-        # Groups are independent, so the product of two different groups is unbiased by noise.
+        # Groups are independent, so noise averages out in the products of two different groups.
         products = np.einsum("gij,hij->gh", deviations, deviations)
         pairs = products[~np.eye(GROUPS, dtype=bool)]
         square = max(float(pairs.mean()), 0.0)

@@ -24,9 +24,9 @@ def side_by_side(
 ) -> Iterator[tuple[int, Any | LostWorkerError]]:
     """Yield `(i, function(*arguments[i]))` as each call finishes.
 
-    On a CPU as many calls run at a time as there are cores; on a GPU they run one after another, in order. If a
-    worker process is killed, the result of its call is a `LostWorkerError`. An exception raised by `function` is
-    raised here and stops the other calls, as Ctrl-C does. On a CPU a script must call this under
+    On a CPU as many calls run at a time as there are cores, up to 16; on a GPU they run one after another, in order.
+    If a worker process is killed, the result of its call is a `LostWorkerError`. An exception raised by `function`
+    is raised here and stops the other calls, as Ctrl-C does. On a CPU a script must call this under
     `if __name__ == "__main__":`, and the workers must be able to import `function` and unpickle its arguments.
     """
     if jax.default_backend() != "cpu" or len(arguments) <= 1:

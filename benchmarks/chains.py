@@ -1,4 +1,4 @@
-"""Many chains on a kernel, with moments as they go: what the benchmarks of accuracy share."""
+"""Run many chains of a kernel and accumulate moments. Shared by the accuracy benchmarks."""
 
 import dataclasses
 
@@ -9,13 +9,17 @@ import numpy as np
 
 import isotherm as iso
 
-GROUPS = 8  # of chains, for Monte Carlo errors of matrices
+GROUPS = 8  # groups of chains, for the Monte Carlo errors of matrices
 
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """Over all steps after burn-in: mean and mean square of each coordinate per chain, the second moments by group of
-    chains, means of xi and of the kinetic temperature, and kinetic and virial temperature by coordinate.
+    """Averages over all steps after burn-in.
+
+    - `mean`, `square`: mean and mean square of each coordinate, per chain.
+    - `second`: matrices of second moments, per group of chains.
+    - `xi`, `kinetic`: thermostat variable and kinetic temperature, per chain.
+    - `heat`, `virial`: kinetic and virial temperature of each coordinate, per chain.
     """
 
     mean: np.ndarray
@@ -32,25 +36,28 @@ class Moments:
         return bool(np.all(np.isfinite(self.square)))
 
     def variance_ratio(self, reference_variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Variance of each coordinate over the reference's, and its Monte Carlo error by the spread of chains."""
+        """Return the variance of each coordinate divided by that of the reference, and its Monte Carlo error.
+
+        The error comes from the spread between chains.
+        """
         centre = self.mean.mean(axis=0)
         per_chain = self.square - 2 * self.mean * centre + centre**2
         error = per_chain.std(axis=0, ddof=1) / np.sqrt(len(per_chain))
         return per_chain.mean(axis=0) / reference_variance, error / reference_variance
 
     def covariance_error(self) -> tuple[float, float]:
-        """The Frobenius norm of (covariance - I) without what chance adds to it, and its Monte Carlo error."""
+        """Return the Frobenius norm of (covariance - I), corrected for noise, and its Monte Carlo error."""
         centre = self.mean.reshape(GROUPS, -1, self.mean.shape[1]).mean(axis=1)
-        each = self.second - centre[:, :, None] * centre[:, None, :] - np.eye(self.second.shape[-1])
-        # Groups are independent: products of two of them have no noise in the mean.
-        products = np.einsum("gij,hij->gh", each, each)
+        deviations = self.second - centre[:, :, None] * centre[:, None, :] - np.eye(self.second.shape[-1])
+        # Groups are independent, so noise averages out in the products of two different groups.
+        products = np.einsum("gij,hij->gh", deviations, deviations)
         pairs = products[~np.eye(GROUPS, dtype=bool)]
         square = max(float(pairs.mean()), 0.0)
-        left_out = [
+        jackknife = [
             np.delete(np.delete(products, i, 0), i, 1)[~np.eye(GROUPS - 1, dtype=bool)].mean()
             for i in range(GROUPS)
         ]
-        spread = float(np.sqrt((GROUPS - 1) / GROUPS * np.sum((left_out - np.mean(left_out)) ** 2)))
+        spread = float(np.sqrt((GROUPS - 1) / GROUPS * np.sum((jackknife - np.mean(jackknife)) ** 2)))
         return square**0.5, spread / (2 * max(square, 1e-12) ** 0.5)
 
 
@@ -65,7 +72,7 @@ def run(
     axes: np.ndarray | None = None,
     every: int = 4,
 ) -> Moments:
-    """`starts` has one row a chain. `axes`, columns, are the coordinates to look along."""
+    """Run one chain from each row of `starts` and return the moments along the columns of `axes`."""
     keys = jax.random.split(jax.random.key(seed), len(starts))
     Q = jnp.asarray(np.eye(starts.shape[1]) if axes is None else axes, jnp.float32)
     states = _start(kernel, data, starts, keys)
@@ -105,7 +112,7 @@ def _advance(
     chains, d = states.position.shape
     step = jax.vmap(lambda state, key: kernel.step(state, data, key=key))
 
-    def one(_: jax.Array, carry: tuple) -> tuple:
+    def advance_and_add(_: jax.Array, carry: tuple) -> tuple:
         states, sums = carry
         states = jax.lax.fori_loop(0, every - 1, lambda i, x: step(x, keys)[0], states)
         states, info, visit = step(states, keys)
@@ -121,4 +128,4 @@ def _advance(
 
     zero = jnp.zeros((chains, d))
     sums = (zero, zero, jnp.zeros((GROUPS, d, d)), jnp.zeros(chains), jnp.zeros(chains), zero, zero)
-    return jax.lax.fori_loop(0, count, one, (states, sums))
+    return jax.lax.fori_loop(0, count, advance_and_add, (states, sums))

@@ -1,10 +1,10 @@
-"""Does control control? Temperatures by direction under noise that differs between directions.
+"""Does covariance control work? Temperatures by direction under anisotropic gradient noise.
 
     ISOTHERM_DATA_DIR=... python benchmarks/control.py [--out DIR] [--quick] [--part many] [--only "rank"]
 
-First 1000 parameters under anisotropic noise with tr(S) = 50 and three spectra, for ranks from 0 (the diagonal
-alone) to 128; then MNIST 7 v 9 logistic regression as it is (100 dimensions, condition number 3,400), where the
-covariance of the samples is compared with that of Hamiltonian Monte Carlo.
+Part `many`: 1000 parameters under anisotropic noise with tr(S) = 50 and three spectra, for ranks from 0 (the
+diagonal alone) to 128. Part `mnist`: MNIST 7 v 9 logistic regression without whitening (100 dimensions, condition
+number 3,400), comparing the covariance of the samples with that of Hamiltonian Monte Carlo.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SPECTRA = {
 
 
 class Anisotropic(iso.extend.Gradient):
-    """U = |theta|^2/2 and white noise of covariance R R', R = `root`; contrasts have the same, independently."""
+    """U = |theta|^2/2 with white noise of covariance R R', R = `root`. Contrasts are independent, same covariance."""
 
     root: jax.Array
 
@@ -43,7 +43,10 @@ class Anisotropic(iso.extend.Gradient):
 
 
 def many_directions(quick: bool, only: str) -> list[dict]:
-    """One row a spectrum and rank: errors of the configurational temperature along the noise's eigenvectors."""
+    """Return one row per spectrum and rank: temperature errors along the eigenvectors of the noise.
+
+    The temperature is the configurational one.
+    """
     rng, rows = np.random.default_rng(0), []
     U = np.linalg.qr(rng.normal(size=(D, D)))[0]
     for name, spectrum in SPECTRA.items():
@@ -63,13 +66,13 @@ def many_directions(quick: bool, only: str) -> list[dict]:
             m = chains.run(kernel, jnp.zeros((1, 1)), starts, burn_in=steps // 2, steps=steps, axes=U)
             temperature = m.square.mean(axis=0)
             spread = m.square.std(axis=0, ddof=1) / np.sqrt(count)
-            lead = slice(0, 50)
+            noisiest = slice(0, 50)
             row = {
                 "spectrum": name,
                 "s": float(S[0]),
                 "method": method,
                 "rms_error": _rms(temperature - 1, spread),
-                "rms_error_50": _rms((temperature - 1)[lead], spread[lead]),
+                "rms_error_50": _rms((temperature - 1)[noisiest], spread[noisiest]),
                 "worst": float(np.max(np.abs(temperature - 1))),
                 "by_chance": float(np.sqrt(np.mean(spread**2))),
                 "xi_over_A": float(m.xi.mean() / A),
@@ -83,12 +86,15 @@ def many_directions(quick: bool, only: str) -> list[dict]:
 
 
 def _rms(x: np.ndarray, spread: np.ndarray) -> float:
-    """Root mean square beyond what chance adds."""
+    """Return the root mean square, corrected for Monte Carlo noise."""
     return float(np.sqrt(max(np.mean(x**2) - np.mean(spread**2), 0)))
 
 
 def mnist(quick: bool, only: str) -> list[dict]:
-    """Relative error of the posterior covariance, in the reference's own metric, by covariance estimate."""
+    """Return one row per scheme and covariance estimate: the relative error of the posterior covariance.
+
+    The error is measured in the metric of the reference.
+    """
     problem, n, rows = logistic.problem(whitened=False), 500, []
     draws = logistic.reference(problem, chains=256, draws=50 if quick else 1000)
     flat = draws.reshape(-1, draws.shape[-1])
@@ -115,12 +121,12 @@ def mnist(quick: bool, only: str) -> list[dict]:
             kernel = iso.extend.Kernel(sampler, gradient, len(problem.y), n)
             steps = 4_000 if quick else 40_000
             m = chains.run(kernel, problem.data, starts, burn_in=steps // 5, steps=steps, axes=whiten)
-            covariance_error, noise = m.covariance_error()
+            covariance_error, mc_error = m.covariance_error()
             row = {
                 "scheme": scheme,
                 "covariance": name,
                 "covariance_error": covariance_error,
-                "mc_error": noise,
+                "mc_error": mc_error,
                 "xi_over_A": float(m.xi.mean() / friction),
             }
             rows.append(row)
@@ -136,15 +142,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/control"))
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--part", choices=("many", "mnist"), help="one of the two only")
-    parser.add_argument("--only", default="", help="only methods whose name contains this")
+    parser.add_argument("--part", choices=("many", "mnist"), help="run only this part")
+    parser.add_argument("--only", default="", help="run only methods whose name contains this")
     options = parser.parse_args()
     jax.config.update("jax_default_matmul_precision", "highest")
     options.out.mkdir(parents=True, exist_ok=True)
     for name, part in (("many", many_directions), ("mnist", mnist)):
         if options.part in (None, name):
             result = {"rows": part(options.quick, options.only), "versions": versions()}
-            # A few methods on their own do not overwrite the whole table.
+            # A partial run does not overwrite the full table.
             file = f"{name}-only.json" if options.only else f"{name}.json"
             (options.out / file).write_text(json.dumps(result, indent=1))
 

@@ -1,6 +1,6 @@
-"""Section 4.2's logistic regression in coordinates of its own: w = mode + L v, with a reference for v.
+"""The logistic regression of section 4.2 in coordinates v, where w = mode + L v, with reference draws of v.
 
-The files are looked for in the folder that ISOTHERM_DATA_DIR names first.
+The data files are searched for in the folder named by ISOTHERM_DATA_DIR first.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ from isotherm.studies.experiments.logistic import problem as logistic_problem
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Rows x and labels y, and coordinates in which L is the identity or the root of the inverse Hessian.
+    """Rows x and labels y, with the coordinates v. `root` is L: the identity or a root of the inverse Hessian.
 
-    The prior is that of w; chains move v.
+    The prior is on w; chains sample v.
     """
 
     rows: logistic_problem.Problem
@@ -32,7 +32,7 @@ class Problem:
 
     @property
     def data(self) -> dict[str, jax.Array]:
-        """Rows as the posterior takes them."""
+        """The rows in the form that the posterior takes."""
         return jax.tree.map(jnp.asarray, self.rows.rows)
 
     @property
@@ -49,7 +49,7 @@ class Problem:
 
 
 def problem(*, whitened: bool) -> Problem:
-    """The posterior in whitened coordinates or, but for the origin, as it is."""
+    """Return the problem in whitened coordinates, or with L = I, which only moves the origin to the mode."""
     rows = logistic_problem.problem(0)
     mode, hessian = logistic_problem.mode(rows)
     values, vectors = np.linalg.eigh(hessian)
@@ -57,14 +57,14 @@ def problem(*, whitened: bool) -> Problem:
 
 
 def reference(p: Problem, *, chains: int, draws: int, seed: int = 0) -> np.ndarray:
-    """Draws of v by Hamiltonian Monte Carlo on all rows: (chain, draw, d)."""
+    """Return draws of v (chain, draw, d) by Hamiltonian Monte Carlo on all rows."""
     w, accepted = logistic_problem.hamiltonian(p.rows, chains, draws, jax.random.key(seed))
-    print(f"reference: {chains} x {draws} draws, accepted {accepted:.2f}")
+    print(f"reference: {chains} x {draws} draws, acceptance rate {accepted:.2f}")
     return (w - p.mode) @ np.linalg.inv(p.root).T
 
 
 def step_for(p: Problem, s: float, batch_size: int) -> float:
-    """h at which the largest eigenvalue of S is s, from all rows at the mode, for unit mass."""
+    """Return the h at which the largest eigenvalue of S is s, for unit mass, from all rows at the mode."""
     q = 1 / (1 + np.exp(p.rows.y * (p.rows.x.astype(np.float64) @ p.mode)))
     rows = (p.rows.y * q)[:, None] * (p.rows.x @ p.root)
     C = len(rows) ** 2 / batch_size * np.cov(rows.T)

@@ -1,10 +1,10 @@
-"""The paper's remarks (i) and (ii) on SGHMC and CCAdL, measured.
+"""Measurements of the paper's remarks (i) and (ii) on SGHMC and CCAdL.
 
     python benchmarks/remarks.py [--out remarks.json]
 
-The posterior is that of a linear regression whose noise is larger where the first predictor is, so that the
-gradient is much noisier in one direction than in the others; it is exactly N(0, I) in the coordinates used
-here, and a random rotation keeps the noisy direction off the axes.
+The posterior is that of a linear regression. Its residuals are larger where the first predictor is large, so
+that the gradient is much noisier in one direction than in the others. In the coordinates used here the posterior
+is exactly N(0, I), and a random rotation keeps the noisy direction off the axes.
 """
 
 import argparse
@@ -26,20 +26,20 @@ NUM_DATA, DIMENSION = 1000, 6
 
 
 class Problem(NamedTuple):
-    """A posterior that is exactly N(0, I), its rows, and the covariance C of a gradient from one row."""
+    """A posterior that is exactly N(0, I), its rows, and the covariance C of a gradient estimated from one row."""
 
     posterior: iso.Posterior
     rows: dict
     unit_noise: np.ndarray
 
     def noise(self, batch_size):
-        """Eigenvalues (falling) and eigenvectors of C, averaged over the posterior."""
+        """Return eigenvalues, in decreasing order, and eigenvectors of C, averaged over the posterior."""
         values, vectors = np.linalg.eigh(self.unit_noise / batch_size)
         return values[::-1], vectors[:, ::-1]
 
 
 def problem(seed=0):
-    """Heteroscedastic data under a homoscedastic model, whitened and rotated."""
+    """Return heteroscedastic data under a homoscedastic model, whitened and rotated."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(NUM_DATA, DIMENSION))
     y = X @ rng.normal(size=DIMENSION) + np.sqrt(0.02 + X[:, 0] ** 4 / 5) * rng.normal(size=NUM_DATA)
@@ -62,7 +62,7 @@ def problem(seed=0):
 
 
 class Scaled(iso.extend.Covariance):
-    """The paper's dense estimate, wrong by a factor."""
+    """The paper's dense estimate, multiplied by a wrong factor."""
 
     factor: jax.Array = eqx.field(converter=jnp.asarray)
     averaging: float = 0.0
@@ -73,30 +73,30 @@ class Scaled(iso.extend.Covariance):
 
     @property
     def dense(self):
-        """The estimate without the mistake."""
+        """The estimate without the factor."""
         return iso.Dense(estimate=self.estimate, averaging=self.averaging)
 
     def seed(self, num_parameters):
-        """None: the remark is about what the batches of the chain say."""
+        """No batches before the first step: the remark is about estimates from the batches of the chain."""
         del num_parameters
         return 0, 0
 
     def init(self, position):
-        """As `Dense`."""
+        """Same as for `Dense`."""
         return self.dense.init(position)
 
     def update(self, average, estimate):
-        """As `Dense`, of contrasts that are too large."""
-        wrong = jax.tree.map(lambda z: jnp.sqrt(self.factor) * z, estimate.contrasts)
-        return self.dense.update(average, eqx.tree_at(lambda x: x.contrasts, estimate, wrong))
+        """Same as for `Dense`, with contrasts scaled by the root of the factor."""
+        scaled = jax.tree.map(lambda z: jnp.sqrt(self.factor) * z, estimate.contrasts)
+        return self.dense.update(average, eqx.tree_at(lambda x: x.contrasts, estimate, scaled))
 
     def operator(self, average, estimate):
-        """As `Dense`."""
+        """Same as for `Dense`."""
         return self.dense.operator(average, estimate)
 
 
 def sweep(p, samplers, *, batch_size, num_draws, num_chains, thinning=4, burn_in=400, seed=0):
-    """`iso.sweep` from starts in equilibrium; that some settings clip or fail is the point: no warning."""
+    """Run `iso.sweep` from starts in equilibrium, without warnings: some settings are meant to clip or fail."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", iso.IsothermWarning)
         return iso.sweep(
@@ -116,7 +116,10 @@ def sweep(p, samplers, *, batch_size, num_draws, num_chains, thinning=4, burn_in
 
 
 def variances(draws, directions):
-    """Second moment along each direction (1 is right), and autocorrelation time in steps from chain means."""
+    """Return the second moment along each direction (exact: 1) and the autocorrelation time in steps.
+
+    The autocorrelation time comes from the variance of the chain means.
+    """
     if not draws.complete.all():
         return np.full(DIMENSION, np.nan), np.nan
     along = np.asarray(draws.posterior, np.float64) @ directions
@@ -126,40 +129,48 @@ def variances(draws, directions):
 
 
 def smallest_friction(p, ladder=(0.025, 0.05, 0.1, 0.2), *, batch_size=50, num_draws=250, num_chains=8):
-    """Remark (i): the smallest A for which SGHMC's noise covariance is positive semidefinite."""
+    """Measure remark (i): the smallest A at which the noise covariance of SGHMC is positive semidefinite."""
     largest = p.noise(batch_size)[0][0]
-    grid = 0.8 * 1.15 ** np.arange(20)
-    samplers = [iso.SGHMC(h, h * largest / 2 * k, iso.Dense()) for h in ladder for k in grid]
+    factors = 0.8 * 1.15 ** np.arange(20)
+    samplers = [iso.SGHMC(h, h * largest / 2 * k, iso.Dense()) for h in ladder for k in factors]
     runs = sweep(p, samplers, batch_size=batch_size, num_draws=num_draws, num_chains=num_chains, burn_in=0)
     share = np.array([d.stats["clipped_steps"].mean() / d.record.steps for d in runs])
     rows = []
     for h, clipped in zip(ladder, share.reshape(len(ladder), -1), strict=True):
         row = {"h": h, "bound": h * largest / 2}
         for name, limit in (("clipped_below_2_percent", 0.02), ("never_clipped", 0.0)):
-            enough = grid[clipped <= limit]
+            enough = factors[clipped <= limit]
             row[name] = float(enough[0]) * row["bound"] if len(enough) else None
         rows.append(row)
     return rows
 
 
 def overdamped(p, h=0.1, frictions=(1.0, 2.0, 4.0, 10.0), *, batch_size=50, num_draws=1500, num_chains=64):
-    """Remark (i): with a large A, SGHMC is SGLD with step h / A."""
+    """Measure remark (i): with a large A, SGHMC behaves like SGLD with step h / A."""
     _, directions = p.noise(batch_size)
     size = {"batch_size": batch_size, "num_draws": num_draws, "num_chains": num_chains}
-    heavy = sweep(p, [iso.SGHMC(h, A) for A in frictions], **size)
-    light = sweep(p, [iso.SGLD(h / A) for A in frictions], **size)
+    sghmc_runs = sweep(p, [iso.SGHMC(h, A) for A in frictions], **size)
+    sgld_runs = sweep(p, [iso.SGLD(h / A) for A in frictions], **size)
     rows = []
-    for A, one, other in zip(frictions, heavy, light, strict=True):
-        (v, tau), (w, sigma) = variances(one, directions), variances(other, directions)
+    for A, sghmc, sgld in zip(frictions, sghmc_runs, sgld_runs, strict=True):
+        (sghmc_variance, sghmc_time), (sgld_variance, sgld_time) = (
+            variances(run, directions) for run in (sghmc, sgld)
+        )
         rows.append(
-            {"A": A, "sghmc_time": tau, "sgld_time": sigma, "sghmc_variance": v[0], "sgld_variance": w[0]}
+            {
+                "A": A,
+                "sghmc_time": sghmc_time,
+                "sgld_time": sgld_time,
+                "sghmc_variance": sghmc_variance[0],
+                "sgld_variance": sgld_variance[0],
+            }
         )
     return rows
 
 
 @eqx.filter_jit
 def temperatures(kernel, rows, directions, keys, num_steps):
-    """Kinetic temperature along each direction, and the variance of the position there: (chains, 2, d)."""
+    """Return the kinetic temperature and the second moment of the position along each direction: (chains, 2, d)."""
 
     def chain(key):
         def step(state, _):
@@ -174,15 +185,15 @@ def temperatures(kernel, rows, directions, keys, num_steps):
 
 
 def wrong_covariance(p, *, num_steps=6000, num_chains=64, seed=0):
-    """Remark (ii): the momenta of SGHMC and CCAdL under estimates of C that are wrong or poor."""
+    """Measure remark (ii): temperatures of SGHMC and CCAdL with biased or noisy estimates of C."""
     keys = jax.random.split(jax.random.key(seed), num_chains)
-    good, latest = (50, 0.025, 1.25), (3, 0.005, 2.0)
+    large, small = (50, 0.025, 1.25), (3, 0.005, 2.0)  # batch size, h, A
     cases = [
-        ("C / 2", *good, Scaled(0.5)),
-        ("C", *good, Scaled(1.0)),
-        ("2 C", *good, Scaled(2.0)),
-        ("C from n = 3", *latest, Scaled(1.0)),
-        ("latest batch, n = 3", *latest, Scaled(1.0, averaging=1.0)),
+        ("C / 2", *large, Scaled(0.5)),
+        ("C", *large, Scaled(1.0)),
+        ("2 C", *large, Scaled(2.0)),
+        ("C from n = 3", *small, Scaled(1.0)),
+        ("latest batch, n = 3", *small, Scaled(1.0, averaging=1.0)),
     ]
     rows = {k: jnp.asarray(v) for k, v in p.rows.items()}
     out = []
@@ -209,7 +220,7 @@ def wrong_covariance(p, *, num_steps=6000, num_chains=64, seed=0):
     return out
 
 
-# Sampler, smallest step of its ladder, chains: many where mixing is slow, few where a step factors a matrix.
+# Sampler, smallest step of its ladder, number of chains: more if it mixes slowly, fewer if a step factors a matrix.
 METHODS = {
     "SGLD": (iso.SGLD, 0.0015625, 96),
     "ModifiedSGLD, dense": (lambda h: iso.ModifiedSGLD(h, iso.Dense()), 0.0125, 32),
@@ -222,20 +233,20 @@ METHODS = {
 
 
 def largest_step(p, *, batch_size=50, num_draws=2500, rungs=7):
-    """Remark (ii): the largest h with every direction's variance right to 10 % and no chain lost."""
+    """Measure remark (ii): the largest h at which every variance is within 10 % and no chain fails."""
     directions = p.noise(batch_size)[1]
     rows = []
     for name, (make, first, chains) in METHODS.items():
         ladder = first * 2 ** (np.arange(rungs) / 2)
         samplers = [make(h) for h in ladder]
         runs = sweep(p, samplers, batch_size=batch_size, num_draws=num_draws, num_chains=chains)
-        found = [variances(d, directions) for d in runs]
-        errors = np.array([np.abs(v - 1).max() for v, _ in found])
-        row = {"method": name, "largest_h": None, "error_there": None, "autocorrelation_steps": None}
-        for h, error, (_, steps) in zip(ladder, errors, found, strict=True):
+        measured = [variances(d, directions) for d in runs]
+        errors = np.array([np.abs(v - 1).max() for v, _ in measured])
+        row = {"method": name, "largest_h": None, "error_at_largest_h": None, "autocorrelation_steps": None}
+        for h, error, (_, steps) in zip(ladder, errors, measured, strict=True):
             if not error <= 0.1:
                 break
-            row |= {"largest_h": float(h), "error_there": float(error), "autocorrelation_steps": steps}
+            row |= {"largest_h": float(h), "error_at_largest_h": float(error), "autocorrelation_steps": steps}
         row["ladder"] = ladder.tolist()
         row["errors"] = [None if np.isnan(e) else float(e) for e in errors]
         rows.append(row)
@@ -243,7 +254,7 @@ def largest_step(p, *, batch_size=50, num_draws=2500, rungs=7):
 
 
 def show(title, rows, console):
-    """One table; columns that hold lists stay in the JSON."""
+    """Print one table. Columns that hold lists appear in the JSON only."""
     names = [k for k in rows[0] if not isinstance(rows[0][k], list)]
     table = Table(title=title)
     for name in names:
@@ -258,10 +269,10 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", help="write the figures as JSON")
+    parser.add_argument("--out", help="write the results to this JSON file")
     arguments = parser.parse_args()
     console, p = Console(), problem()
-    console.print("eigenvalues of C at n = 50:", np.round(p.noise(50)[0], 1))
+    console.print("Eigenvalues of C at n = 50:", np.round(p.noise(50)[0], 1))
     parts = {
         "(i) smallest friction of SGHMC": smallest_friction,
         "(i) SGHMC at large friction": overdamped,

@@ -1,7 +1,7 @@
-"""The paper's remarks (i) and (ii): SGHMC's friction, and momenta under a wrong covariance.
+"""The paper's remarks (i) and (ii): the friction of SGHMC, and temperatures under a wrong covariance.
 
-A cheaper version of `benchmarks/remarks.py`, whose problem and loops it uses: a linear regression, exactly
-N(0, I), with gradient noise four times as strong in one direction as in the others.
+A cheaper version of `benchmarks/remarks.py`, which provides the problem and the loops: a linear regression whose
+posterior is exactly N(0, I), with gradient noise four times as strong in one direction as in the others.
 """
 
 import importlib.util
@@ -41,7 +41,7 @@ def clipped_steps(sampler, num_steps=50):
 @pytest.mark.slow
 @pytest.mark.parametrize(("h", "temperature"), [(0.02, 1.0), (0.1, 0.5)])
 def test_smallest_friction_is_half_beta_h_lambda(h, temperature):
-    """C known: just above A = beta h lambda_max(C M^-1) / 2 no step is clipped, just below each."""
+    """With C known, no step is clipped just above A = beta h lambda_max(C M^-1) / 2, and every step just below."""
     bound = h / temperature * np.max(np.linalg.eigvals(NOISE / np.asarray(MASS)).real) / 2
     for factor, count in ((1.001, 0), (0.999, 50)):
         sampler = iso.SGHMC(h, factor * bound, iso.Dense(), mass=MASS, temperature=temperature)
@@ -49,7 +49,7 @@ def test_smallest_friction_is_half_beta_h_lambda(h, temperature):
 
 
 def visited(sampler, start, keys, num_steps=200):
-    """Positions where the gradient was taken, from rest: (chains, steps, d)."""
+    """Return the positions at which the gradient is evaluated, (chains, steps, d), for chains started at rest."""
     p = remarks.problem()
     kernel = iso.extend.Kernel(sampler, iso.Minibatch(p.posterior), remarks.NUM_DATA, 50)
     rows = {k: jnp.asarray(v) for k, v in p.rows.items()}
@@ -70,62 +70,64 @@ def visited(sampler, start, keys, num_steps=200):
 @pytest.mark.slow
 @pytest.mark.parametrize("controlled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_sghmc_with_friction_1_over_h_is_sgld_with_step_h_squared(controlled):
-    """Remark (i): p loses all memory, so the path is that of (modified) SGLD, up to rounding."""
+    """Remark (i): p has no memory, so the path is that of (modified) SGLD up to rounding."""
     h, start = 0.1, jnp.full(remarks.DIMENSION, 0.5)
     covariance = iso.Dense() if controlled else None
     langevin = iso.ModifiedSGLD(h**2, covariance) if controlled else iso.SGLD(h**2)
     keys = jax.random.split(jax.random.key(2), 4)
-    heavy, light = visited(iso.SGHMC(h, 1 / h, covariance), start, keys), visited(langevin, start, keys)
-    assert np.ptp(light[:, :, 0]) > 1
-    np.testing.assert_allclose(heavy, light, atol=2e-4)
+    sghmc, sgld = visited(iso.SGHMC(h, 1 / h, covariance), start, keys), visited(langevin, start, keys)
+    assert np.ptp(sgld[:, :, 0]) > 1
+    np.testing.assert_allclose(sghmc, sgld, atol=2e-4)
 
 
 @pytest.mark.slow
 def test_sghmc_slows_down_as_sgld_does():
     """Remark (i): at every A the autocorrelation time is that of SGLD with step h / A, 2 A / h steps.
 
-    Each time is a variance of chain means over 64 chains in 6 directions, so has relative error sqrt(2/384),
-    7 %; the band is 5 of them, false alarm 6e-7 each.
+    Each time is a variance of chain means over 64 chains in 6 directions, so its relative error is sqrt(2/384),
+    or 7 %. The tolerance is 5 standard errors: a false-alarm rate of 6e-7 each.
     """
     rows = remarks.overdamped(remarks.problem(), frictions=(2.0, 10.0), num_draws=800)
     for row in rows:
-        want = 2 * row["A"] / 0.1
+        expected = 2 * row["A"] / 0.1
         for time in (row["sghmc_time"], row["sgld_time"]):
-            assert abs(time / want - 1) < LIMIT * np.sqrt(2 / 384)
+            assert abs(time / expected - 1) < LIMIT * np.sqrt(2 / 384)
     assert rows[1]["sghmc_variance"] < rows[0]["sghmc_variance"]
 
 
 @pytest.mark.slow
 def test_ccadl_keeps_its_temperature_under_a_wrong_covariance_and_sghmc_does_not():
-    """Remark (ii), with estimates wrong by 1/2 and 2, from 3 rows, and from the latest 3 rows alone.
+    """Remark (ii), with estimates wrong by factors 1/2 and 2, from 3 rows, and from the latest 3 rows alone.
 
-    CCAdL: kinetic temperature 1 to 5 standard errors over chains, in every case (6e-7 each). SGHMC: hotter
-    with half the covariance and colder with twice, by more than 5 standard errors, and by as much as the SDE
-    predicts, h (1 - f) tr C / (2 A d), up to 5 % for the Euler step, which multiplies it by 1/(1 - hA/2).
+    CCAdL: the kinetic temperature is 1 within 5 standard errors over chains in every case (false-alarm rate 6e-7
+    each). SGHMC: hotter with half the covariance and colder with twice, by more than 5 standard errors. The shift
+    is the one that the SDE predicts, h (1 - f) tr C / (2 A d), within 5 % for the Euler step, which multiplies it
+    by 1/(1 - hA/2).
     """
     rows = remarks.wrong_covariance(remarks.problem())
-    found = {(r["estimate"], r["method"]): r for r in rows}
-    for (_, method), row in found.items():
+    by_case = {(r["estimate"], r["method"]): r for r in rows}
+    for (_, method), row in by_case.items():
         if method == "CCAdL":
             assert abs(row["kinetic_temperature"] - 1) < LIMIT * row["standard_error"], row
-    right = found["C", "SGHMC"]
+    exact = by_case["C", "SGHMC"]
     for estimate in ("C / 2", "2 C"):
-        row = found[estimate, "SGHMC"]
-        shift = row["kinetic_temperature"] - right["kinetic_temperature"]
-        error = np.hypot(row["standard_error"], right["standard_error"])
+        row = by_case[estimate, "SGHMC"]
+        shift = row["kinetic_temperature"] - exact["kinetic_temperature"]
+        error = np.hypot(row["standard_error"], exact["standard_error"])
         assert abs(row["kinetic_temperature"] - 1) > LIMIT * row["standard_error"], row
         assert abs(shift) > LIMIT * error
         assert abs(shift / (row["predicted"] - 1) - 1) < 0.05 + LIMIT * error / abs(shift)
-    poor = found["latest batch, n = 3", "SGHMC"]
-    assert poor["kinetic_temperature"] > 1 + LIMIT * poor["standard_error"]
+    noisy = by_case["latest batch, n = 3", "SGHMC"]
+    assert noisy["kinetic_temperature"] > 1 + LIMIT * noisy["standard_error"]
 
 
 @pytest.mark.slow
 def test_noise_in_one_direction_heats_it_unless_controlled():
-    """Remark (ii): variance of the noisiest direction at h = 0.05, A = 2, s = 0.11, where 1 is right.
+    """Remark (ii): variance in the noisiest direction at h = 0.05, A = 2, s = 0.11. The exact value is 1.
 
-    Each method is hotter than the next by more than 5 standard errors over chains, and CCAdL is where its
-    Euler step puts it, 1 - (s/4 + hA/2), to 5 standard errors (6e-7) and the square of the correction.
+    SGHMC is hotter than SGNHT, and SGNHT than CCAdL, by more than 5 standard errors over chains. CCAdL has the
+    variance of its Euler step, 1 - (s/4 + hA/2), within 5 standard errors (false-alarm rate 6e-7) plus the square
+    of the correction.
     """
     p, h, A = remarks.problem(), 0.05, 2.0
     values, directions = p.noise(50)
@@ -133,8 +135,8 @@ def test_noise_in_one_direction_heats_it_unless_controlled():
     runs = remarks.sweep(p, samplers, batch_size=50, num_draws=1000, num_chains=64)
     per_chain = np.array([np.mean((d.posterior @ directions[:, 0]) ** 2, axis=1) for d in runs])
     error = per_chain.std(axis=1, ddof=1) / np.sqrt(64)
-    hmc, nht, controlled = per_chain.mean(axis=1)
-    assert hmc - nht > LIMIT * np.hypot(error[0], error[1])
-    assert nht - controlled > LIMIT * np.hypot(error[1], error[2])
+    sghmc, sgnht, ccadl = per_chain.mean(axis=1)
+    assert sghmc - sgnht > LIMIT * np.hypot(error[0], error[1])
+    assert sgnht - ccadl > LIMIT * np.hypot(error[1], error[2])
     correction = h**2 * values[0] / 4 + h * A / 2
-    assert abs(controlled - (1 - correction)) < LIMIT * error[2] + correction**2
+    assert abs(ccadl - (1 - correction)) < LIMIT * error[2] + correction**2

@@ -1,4 +1,4 @@
-"""Section 4.3 of the paper: averages along a chain, the verdicts, the choice of hidden units, the whole command."""
+"""Section 4.3 of the paper: averages along a chain, the verdicts, the number of hidden units, the command."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ SMALL = Panel("letter", 4, (1e-3, 2e-3, 5e-3), 50, 0)
 
 @pytest.fixture
 def small(monkeypatch):
-    """Four clouds of points in place of letters, one process in place of many."""
+    """Replace the letters by four clusters of points, and worker processes by this process."""
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=500)
     x = (rng.normal(size=(4, 6))[y] + 0.3 * rng.normal(size=(500, 6))).astype(np.float32)
@@ -34,28 +34,28 @@ def small(monkeypatch):
     for module in (drbm_problem, drbm_runs, drbm_choice):
         monkeypatch.setitem(module.PANELS, "letter", SMALL)
     monkeypatch.setattr(experiment, "panels", lambda: ([SMALL], "Nothing is missing."))
-    serial = lambda function, arguments: ((i, function(*own)) for i, own in enumerate(arguments))
+    serial = lambda function, arguments: ((i, function(*args)) for i, args in enumerate(arguments))
     monkeypatch.setattr(parts, "side_by_side", serial)
     return data
 
 
 def test_table_2():
-    """Hidden units, features and classes give the paper's numbers of parameters."""
+    """Hidden units, features and classes give the numbers of parameters in the paper."""
     for name, features, classes in (("connect-4", 126, 3), ("letter", 16, 26), ("acoustic", 50, 3)):
         start = drbm_init(features, PANELS[name].hidden, classes, key=jax.random.key(0))
         assert sum(x.size for x in jax.tree.leaves(start)) == PANELS[name].parameters
     assert [PANELS[n].parameters for n in ("connect-4", "letter", "acoustic")] == [2603, 4326, 1083]
 
 
-@pytest.mark.parametrize("error", [OSError("not there"), ImportError("no reader")])
-def test_covertype_stands_in_for_acoustic(monkeypatch, error):
+@pytest.mark.parametrize("error", [OSError("not found"), ImportError("no reader")])
+def test_covertype_replaces_acoustic(monkeypatch, error):
     def missing(name):
         raise error
 
     monkeypatch.setattr(drbm_problem, "load", missing)
     chosen, note = drbm_problem.panels()
     assert [p.data for p in chosen] == ["connect-4", "letter", "covertype"]
-    assert "covertype stands in" in note
+    assert "covertype, cut to the same size, replaces it" in note
     monkeypatch.setattr(drbm_problem, "load", lambda name: None)
     chosen, note = drbm_problem.panels()
     assert [p.data for p in chosen] == ["connect-4", "letter", "acoustic"]
@@ -63,7 +63,7 @@ def test_covertype_stands_in_for_acoustic(monkeypatch, error):
 
 
 def test_averages_along_a_chain(small):
-    """Mean of the parameters and averaged prediction begin anew when burn-in ends; nothing comes after death."""
+    """Mean of the parameters and averaged prediction restart when burn-in ends; `None` after divergence."""
     rng, x = np.random.default_rng(1), small.x_test
     draws = {
         "W": rng.normal(size=(1, 8, 4, 6)),
@@ -72,24 +72,24 @@ def test_averages_along_a_chain(small):
         "d": rng.normal(size=(1, 8, 26)),
     }
     draws = jax.tree.map(lambda leaf: leaf.astype(np.float32), draws)
-    out = list(drbm_runs._averages(draws, np.array([2, 4, 6, 8]), 6, 1, jax.numpy.asarray(x)))
+    out = list(drbm_runs._predictions(draws, np.array([2, 4, 6, 8]), 6, 1, jax.numpy.asarray(x)))
     at = lambda i: jax.tree.map(lambda leaf: jax.numpy.asarray(leaf[0, i]), draws)
-    between = lambda i, j: jax.tree.map(lambda leaf: jax.numpy.asarray(leaf[0, i:j].mean(axis=0)), draws)
+    mean_of = lambda i, j: jax.tree.map(lambda leaf: jax.numpy.asarray(leaf[0, i:j].mean(axis=0)), draws)
     p = lambda w: np.asarray(jax.nn.softmax(drbm_scores(w, jax.numpy.asarray(x))))
     expected = [
-        (p(between(0, 2)), p(at(1)), p(at(1))),
-        (p(between(2, 4)), p(at(3)), p(at(3))),
-        (p(between(2, 6)), p(at(3)) + p(at(5)), p(at(5))),
+        (p(mean_of(0, 2)), p(at(1)), p(at(1))),
+        (p(mean_of(2, 4)), p(at(3)), p(at(3))),
+        (p(mean_of(2, 6)), p(at(3)) + p(at(5)), p(at(5))),
     ]
-    for classes, own in zip(out, expected, strict=False):
-        for a, b in zip(classes, own, strict=True):
+    for classes, probabilities in zip(out, expected, strict=False):
+        for a, b in zip(classes, probabilities, strict=True):
             np.testing.assert_array_equal(a, b.argmax(1))
     assert out[3] is None
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
-def test_a_chain_learns_and_one_that_dies_says_so():
+def test_a_chain_learns_and_a_divergent_chain_is_reported():
     good = drbm_runs.chain("letter", "CCAdL", 5e-3, 10.0, 30, 0)
     assert good["predictive_error"][-1] < 0.2  # by chance 0.75
     assert not good["died"]
@@ -112,8 +112,8 @@ def cells(errors):
             "mean_error": [e],
             "predictive_error": [e],
         }
-        for m, own in errors.items()
-        for A, e in zip((0.1, 50.0), own, strict=True)
+        for m, by_friction in errors.items()
+        for A, e in zip((0.1, 50.0), by_friction, strict=True)
     ]
 
 
@@ -122,7 +122,7 @@ def cells(errors):
     [
         ({"SGHMC": [0.9, 0.2], "SGNHT": [0.5, 0.2], "CCAdL": [0.2, 0.19]}, ["reproduced"] * 3),
         ({"SGHMC": [0.9, 0.2], "SGNHT": [0.2, 0.3], "CCAdL": [0.3, 0.1]}, ["not", "not", "not"]),
-        # A difference that one chain does not show; a method that never works is not robust.
+        # Next: a difference too small for one chain; then: a method that never works is not robust.
         ({"SGHMC": [None, 0.2], "SGNHT": [0.205, 0.2], "CCAdL": [0.2, 0.2]}, ["not", "not", "not"]),
         ({"SGHMC": [None, 0.2], "SGNHT": [0.3, 0.2], "CCAdL": [None, None]}, ["reproduced", "not", "not"]),
     ],
@@ -148,7 +148,7 @@ def test_choice_of_hidden_units():
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_whole_command(tmp_path, monkeypatch):
-    """Record, figures and page of a tiny run, with the choice of hidden units; a second run computes nothing."""
+    """A tiny run with cross-validation writes results, figures and page; a second run computes nothing."""
     monkeypatch.setattr(experiment, "HIDDEN", (2, 4))
     monkeypatch.setattr(experiment, "BEYOND", ("SGNHT", "CCAdL", "CCAdL symmetric"))
     settings = experiment.Settings(passes=3, frictions=(0.1, 10.0), variant_passes=2, cv_passes=2, folds=2)
@@ -162,8 +162,8 @@ def test_the_whole_command(tmp_path, monkeypatch):
     assert len({(c["method"], c["step_size"], c["friction"]) for c in paper}) >= 18
     page = (tmp_path / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 4
-    assert "How many hidden units" in page
-    assert "What else was tried" in page
+    assert "Number of hidden units" in page
+    assert "Other settings" in page
     experiment.show(results, console)
     assert "Test error at the end" in console.export_text()
     monkeypatch.setattr(parts, "_run", None)  # would fail if anything were computed again

@@ -1,4 +1,4 @@
-"""Section 4.1 of the paper: the model, its exact posterior, the measures, and the whole command."""
+"""Section 4.1 of the paper: the model, its exact posterior, the measures, the verdicts and the command."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def test_outside_the_support_the_gradient_is_nan(x):
 
 @pytest.mark.slow
 def test_exact_posterior_is_the_normalised_log_density(x):
-    """Closed form and model differ by the evidence alone, and the marginals are those of the joint."""
+    """Closed form and model differ by a constant, the evidence; integrals of the joint give the marginals."""
     exact = exact_posterior(x)
     rng = np.random.default_rng(0)
     mu, gamma = rng.normal(0, 0.2, 50), rng.uniform(0.5, 2.0, 50)
@@ -73,7 +73,7 @@ def test_exact_posterior_is_the_normalised_log_density(x):
 
 
 def test_histogram_rmse():
-    """Zero at the exact quantiles; for a shifted sample the root mean square of what the shift does."""
+    """Zero at the exact quantiles; for a shifted sample, the root mean square of the change of bin probabilities."""
     marginal = stats.norm(2.0, 3.0)
     quantiles = marginal.ppf((np.arange(200_000) + 0.5) / 200_000)
     assert measures.histogram_rmse(quantiles, marginal) < 1e-5
@@ -81,15 +81,15 @@ def test_histogram_rmse():
     assert len(edges) == 21
     assert edges[[0, -1]] == pytest.approx([-10, 14])
     shifted = np.diff(stats.norm(3.0, 3.0).cdf(edges)) - np.diff(marginal.cdf(edges))
-    got = measures.histogram_rmse(quantiles + 1.0, marginal)
-    assert got == pytest.approx(np.sqrt(np.mean(shifted**2)), abs=1e-5)
+    rmse = measures.histogram_rmse(quantiles + 1.0, marginal)
+    assert rmse == pytest.approx(np.sqrt(np.mean(shifted**2)), abs=1e-5)
 
 
 def test_chance_rmse_of_independent_draws():
-    """Binomial: a bin has variance p(1 - p)/n.
+    """Counts are binomial: the probability of a bin has variance p(1 - p)/n.
 
-    From 25 blocks a variance has a relative sd of sqrt(2/24), its root half of that, and a mean over many
-    bins less; the bound is four of them for a single bin.
+    A variance estimated from 25 blocks has a relative sd of sqrt(2/24), its root half of that, and a mean over
+    many bins less. The tolerance is four times the relative sd of the root for a single bin.
     """
     marginal, count = stats.norm(), 100_000
     p = np.diff(marginal.cdf(measures.bin_edges(marginal)))
@@ -102,9 +102,9 @@ def test_chance_rmse_of_independent_draws():
 def test_autocorrelation_time_of_an_autoregression(phi):
     """x' = phi x + e has tau = (1 + phi)/(1 - phi).
 
-    The estimate sums W lags, up to where rho first crosses zero, near phi^W = sqrt(tau / n): its relative sd
-    is sqrt(2 (2W + 1)/n) (Sokal 1997), and the bound five of them. For phi = 0 the sum ends after a lag or
-    two.
+    The estimate sums W lags, up to where rho first crosses zero, near phi^W = sqrt(tau / n). Its relative sd
+    is sqrt(2 (2W + 1)/n) (Sokal 1997), and the tolerance is five times that. For phi = 0 the sum ends after one
+    or two lags.
     """
     count, rng = 400_000, np.random.default_rng(2)
     x = signal.lfilter([1.0], [1.0, -phi], rng.standard_normal(count))[1000:]
@@ -114,31 +114,31 @@ def test_autocorrelation_time_of_an_autoregression(phi):
     assert measures.autocorrelation_time(x) == pytest.approx(tau, rel=tolerance)
 
 
-def test_a_dead_chain_counts_as_an_infinite_error():
+def test_a_failed_chain_counts_as_an_infinite_error():
     base = {"method": "SGNHT", "variant": "", "label": "SGNHT", "step_size": 0.01, "friction": 1.0}
-    alive = [{**base, "rmse": v, "autocorrelation_time": 10.0} for v in (0.1, 0.2)]
-    dead = {**base, "failure": "chain 0 turned non-finite at step 7 and was stopped"}
-    (row,) = table_rows([*alive, dead])
+    finished = [{**base, "rmse": v, "autocorrelation_time": 10.0} for v in (0.1, 0.2)]
+    failed = {**base, "failure": "chain 0 turned non-finite at step 7 and was stopped"}
+    (row,) = table_rows([*finished, failed])
     assert row["dead_chains"] == 1
     assert row["rmse"] == 0.2
     assert row["rmse_range"] == [0.1, 0.2]
-    assert row["failures"] == [dead["failure"]]
-    (row,) = table_rows([dead, dead, alive[0]])
+    assert row["failures"] == [failed["failure"]]
+    (row,) = table_rows([failed, failed, finished[0]])
     assert row["rmse"] is None
 
 
 @pytest.mark.slow
-def test_dead_chains_are_found(monkeypatch):
-    """At h = 0.3 every chain steps out of gamma > 0 at once; that is a failure, not a number."""
-    steep = [Column(0.3, 1.0), *COLUMNS[1:]]
-    monkeypatch.setattr(experiment, "COLUMNS", steep)
+def test_failed_chains_are_detected(monkeypatch):
+    """At h = 0.3 every chain leaves gamma > 0 at once, which is recorded as a failure without numbers."""
+    columns = [Column(0.3, 1.0), *COLUMNS[1:]]
+    monkeypatch.setattr(experiment, "COLUMNS", columns)
     x = experiment.data(0, 0, N)
     settings = experiment.Settings(data_sets=1, num_samples=200, burn_in=50)
     runs = experiment._run(experiment.METHODS[0], x, settings, 0, 0)
-    cell = experiment._measure(experiment.METHODS[0], steep[0], runs[0], x, settings)
+    cell = experiment._measure(experiment.METHODS[0], columns[0], runs[0], x, settings)
     assert "rmse" not in cell
     assert "non-finite" in cell["failure"]
-    cell = experiment._measure(experiment.METHODS[0], steep[1], runs[1], x, settings)
+    cell = experiment._measure(experiment.METHODS[0], columns[1], runs[1], x, settings)
     assert "failure" not in cell
 
 
@@ -150,26 +150,26 @@ def test_sign_test():
 
 
 def _papers_rows():
-    """The paper's own table as if each of five data sets had given it."""
+    """The rows that would result if each of five data sets gave the numbers of the paper."""
     cells = []
     for method in experiment.METHODS:
         numbers = experiment.PAPER.get((method.name, method.variant), ((0.01, 50.0),) * 4)
         for column, (rmse, time) in zip(COLUMNS, numbers, strict=True):
-            thermostat = {"SGNHT": 4.0, "CCAdL": 0.1}.get(method.name)
+            xi_shift = {"SGNHT": 4.0, "CCAdL": 0.1}.get(method.name)
             cells += [
                 {
                     "method": method.name, "variant": method.variant, "label": method.label,
                     "step_size": column.step_size, "friction": column.friction,
                     "rmse": rmse, "rmse_by_chance": 0.001, "autocorrelation_time": time,
                     "kinetic_temperature": 1.0,
-                    "xi": None if thermostat is None else column.friction + thermostat, "clipped_share": None,
+                    "xi": None if xi_shift is None else column.friction + xi_shift, "clipped_share": None,
                 }
             ] * 5  # fmt: skip
     return table_rows(cells)
 
 
 def test_verdicts_follow_the_numbers():
-    """The paper's table bears out the paper's claims; with methods exchanged it does not."""
+    """The paper's table supports the paper's claims; with two methods swapped it does not."""
     noise = {
         "ratio": {"mu": 3.0, "gamma": 1.1},
         "batch_ratio": {"mu": 2.0, "gamma": 2.0},
@@ -231,12 +231,12 @@ def test_version(capsys):
 
 @pytest.mark.slow
 def test_table_1_at_the_large_step(monkeypatch):
-    """At h = 0.01 CCAdL has a lower error than SGNHT, and SGHMC without noise estimate the highest.
+    """At h = 0.01 CCAdL has a lower error than SGNHT, and SGHMC without noise estimate has the highest.
 
     The methods share data and random numbers, so they are compared within data sets, by the sign test at 5 %
-    that the claims use: 12 of 16. Over 20 other data sets (seed 100) CCAdL won 20 times at A = 1 and 18 times
-    at A = 10, and SGHMC lost 20 times in both. If a win has probability 0.9, fewer than 12 of 16 has
-    probability 0.017; if there were no difference, 12 or more would have 0.038. The seed is fixed.
+    that the claims use: 12 wins of 16. Over 20 other data sets (seed 100) CCAdL won 20 times at A = 1 and 18
+    times at A = 10, and SGHMC lost 20 times in both. If a win has probability 0.9, fewer than 12 wins of 16 have
+    probability 0.017; without any difference, 12 or more have probability 0.038. The seed is fixed.
     """
     columns = (Column(0.01, 1.0), Column(0.01, 10.0))
     monkeypatch.setattr(experiment, "COLUMNS", columns)

@@ -1,4 +1,4 @@
-"""Section 4.2 of the paper: the reference, the measures, the verdicts, and the whole command on a small problem."""
+"""Section 4.2 of the paper: the reference, the measures, the verdicts and the command on a small problem."""
 
 import json
 
@@ -24,14 +24,14 @@ D = logistic_problem.DIMENSION
 
 @pytest.fixture
 def small(monkeypatch):
-    """600 rows of a logistic model in place of MNIST, one process in place of many."""
+    """Replace MNIST by 600 rows of a logistic model, and worker processes by this process."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(900, D)).astype(np.float32)
     y = np.where(rng.random(900) < 1 / (1 + np.exp(-x @ rng.normal(size=D) * 0.3)), 1, -1).astype(np.float32)
     problem = Problem(x[:600], y[:600], x[600:], y[600:])
     for module in (logistic_problem, logistic_runs, experiment):
         monkeypatch.setattr(module, "problem", lambda seed: problem)
-    serial = lambda function, arguments: ((i, function(*own)) for i, own in enumerate(arguments))
+    serial = lambda function, arguments: ((i, function(*args)) for i, args in enumerate(arguments))
     monkeypatch.setattr(parts, "side_by_side", serial)
     return problem
 
@@ -42,7 +42,7 @@ def test_log_likelihood_of_the_test_rows(small):
     np.testing.assert_allclose(small.test_log_likelihood(w), np.log(p).mean(axis=1), rtol=1e-6)
 
 
-def test_mode_has_no_slope_and_the_noise_is_that_of_all_rows(small):
+def test_mode_has_zero_gradient_and_noise_matches_its_definition(small):
     w, hessian = logistic_problem.mode(small)
     gradient = jax.grad(experiment_log_density)(jnp.asarray(w, jnp.float32), small)
     assert np.max(np.abs(gradient)) < 1e-3
@@ -60,14 +60,14 @@ def experiment_log_density(w, p):
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_reference_is_the_posterior(small):
-    """Ten runs agree, and U has the slope zero on average with the right virial: E[(w - m) dU/dw] = 1 for each."""
+    """Ten runs agree with ten others, and the virial is right: E[(w - m) dU/dw] = 1 in every dimension."""
     truth = logistic_problem.reference(runs=10, draws=500, seed=0)
     x, accepted = logistic_problem.hamiltonian(small, 10, 500, jax.random.key(3))
     assert truth["rhat"] < 1.02
     assert 0.8 < accepted < 1
     flat = x.reshape(-1, D)
     center = flat.mean(axis=0)
-    # Two sets of ten runs with keys of their own: their means differ by chance, which the spread of runs measures.
+    # Two sets of ten runs with different keys differ by chance alone, which the spread between runs measures.
     error = np.sqrt(2 / 10) * x.mean(axis=1).std(axis=0, ddof=1)
     z = (np.array(truth["mean"]) - center) / error
     assert np.mean(z**2) < 2  # of 100 dimensions, each about F(1, 9) with mean 9/7: 5 standard errors above
@@ -80,14 +80,14 @@ def test_burn_in_ends_at_twice_the_time_to_the_level():
     rng = np.random.default_rng(0)
     level = 0.1 * rng.normal(size=400)
     series = np.where(np.arange(400) < 30, -5.0, level)
-    found = burn_in_of(series)
-    assert 61 <= found <= 75  # first above mean less one sd soon after 30
+    burn_in = burn_in_of(series)
+    assert 61 <= burn_in <= 75  # first above mean minus one sd soon after 30
     assert burn_in_of(np.linspace(-1, 0, 400) + 0.01 * level) is None  # still rising
     assert burn_in_of(level) <= 11
 
 
 def row(**changes):
-    """What a chain returns for a distribution with the reference's moments."""
+    """The result of a chain whose moments are those of the reference, with `changes`."""
     base = {
         "died": False,
         "mean": [0.0] * D,
@@ -113,18 +113,17 @@ def reference():
     }
 
 
-def test_distances_are_zero_and_areas_one_where_nothing_is_wrong():
+def test_distances_are_zero_and_areas_one_for_exact_moments():
     r = logistic_table.distribution({"method": "M", "step_size": 1.0, "friction": 10.0}, row(), reference())
     assert (r["mean_distance"], r["mean_rms"], r["covariance_error"]) == (0, 0, pytest.approx(0, abs=1e-12))
     assert r["area_ratio"] == r["area_ratio_median"] == pytest.approx(1)
     assert r["mean_rms_by_chance"] == pytest.approx(0.1)  # sqrt(10 / 1000)
-    assert r["covariance_by_chance"] == pytest.approx(
-        np.sqrt((D + 1) / 200)
-    )  # squares: 200 independent draws
+    # Squares: 200 independent draws.
+    assert r["covariance_by_chance"] == pytest.approx(np.sqrt((D + 1) / 200))
 
 
 def test_distances_of_a_known_error():
-    """Variances four times too large: areas too, covariance off by 3 relative; means off by 2 in dimension 2."""
+    """Variances and areas four times too large, relative covariance error 3, mean off by 2 sd in dimension 2."""
     changed = row(covariance=(4 * np.eye(D)).tolist(), mean=[0.0, 2.0, *[0.0] * (D - 2)])
     r = logistic_table.distribution({"method": "M", "step_size": 1.0, "friction": 10.0}, changed, reference())
     assert r["area_ratio"] == r["area_ratio_median"] == pytest.approx(4)
@@ -134,7 +133,7 @@ def test_distances_of_a_known_error():
     assert r["mean_rms_by_chance"] == pytest.approx(0.2)  # twice as wide, twice the error
 
 
-def test_convergence_counts_from_when_it_stays():
+def test_convergence_is_when_the_mean_stays_near_the_reference():
     values = [[-0.5, -0.105, -0.3, -0.104, -0.101]]
     result = {"passes": [1, 2, 3, 4, 5], "log_likelihood": [values], "kinetic": [1.0], "died": [0]}
     (r,) = logistic_table.converged(
@@ -174,7 +173,7 @@ def test_the_verdict_on_speed_follows_the_gap(gap, verdict):
 
 
 def marginals(**changes):
-    """One row a method and step of the paper's panels, right but for the changes of a method."""
+    """One row per method and step of the paper's panels, with exact moments except for `changes` by method."""
     base = {
         "died": False,
         "burn_in": 100,
@@ -228,7 +227,7 @@ def test_the_verdict_on_mixing(burn_in, time, verdict):
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_panels_share_a_compilation(monkeypatch, request):
-    """Another step and other frictions compile nothing."""
+    """Another step and other frictions need no compilation."""
     compiled = []
 
     def listen(name, seconds, **_):
@@ -249,7 +248,7 @@ def test_panels_share_a_compilation(monkeypatch, request):
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_whole_command(tmp_path, monkeypatch):
-    """Record, figures and page of a tiny run; a second run computes nothing."""
+    """A tiny run writes results, figures and page; a second run computes nothing."""
     for module in (logistic_runs, experiment):
         monkeypatch.setattr(module, "BATCH_SIZE", 60)
     settings = experiment.Settings(
@@ -290,6 +289,6 @@ def test_the_whole_command(tmp_path, monkeypatch):
     assert experiment.reproduce(tmp_path, **common) == results
 
 
-def test_hidden_units_belong_to_the_boltzmann_machine(capsys):
+def test_cross_validation_is_for_drbm_only(capsys):
     assert cli.main(["reproduce", "logistic", "--cross-validate"]) == 2
     assert "--cross-validate is for drbm" in capsys.readouterr().err

@@ -1,8 +1,8 @@
-"""The paper's experiments, each by a name.
+"""The paper's experiments, by name.
 
-An experiment is a module with `reproduce(out, *, quick, seed, console)`, which runs it, writes
-`results.json`, `figures/` and `report.html` under `out` and returns the results, and `show(results,
-console)`, which prints its table. One that has more options, takes them by keyword.
+An experiment is a module with two functions. `reproduce(out, *, quick, seed, console)` runs it, writes
+`results.json`, `figures/` and `report.html` under `out`, and returns the results. `show(results, console)`
+prints its table. Options that only one experiment has are further keyword arguments of its `reproduce`.
 """
 
 from importlib import import_module
@@ -16,5 +16,5 @@ EXPERIMENTS = {
 
 
 def find(name: str) -> ModuleType:
-    """The module of an experiment, imported only when it is wanted."""
+    """Return the module of an experiment, importing it on demand."""
     return import_module(EXPERIMENTS[name])

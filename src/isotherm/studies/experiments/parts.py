@@ -1,4 +1,4 @@
-"""An experiment in parts: each is computed once, kept as a file, and found again after an interruption."""
+"""Split an experiment into parts. Each is computed once and saved, so that an interrupted run can resume."""
 
 import dataclasses
 import functools
@@ -16,24 +16,26 @@ from isotherm.studies.progress import Progress
 from isotherm.studies.workers import LostWorkerError, side_by_side
 from isotherm.versions import versions
 
-_SHOWING = (
-    "cli.py",
-    "report.py",
-    "plots/*.py",
-    "progress.py",
-    "*_claims.py",
-    "*_figures.py",
-    "*_report.py",
-    "*_table.py",
+# Files of the package that only present results, as glob patterns relative to it: no part depends on them.
+_PRESENTATION = (
+    "cli/**/*.py",
+    "plots/**/*.py",
+    "reporting/**/*.py",
+    "**/progress.py",
+    "studies/experiments/verdicts.py",
+    "studies/experiments/*/claims.py",
+    "studies/experiments/*/figures.py",
+    "studies/experiments/*/report.py",
+    "studies/experiments/*/table.py",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """`function(**arguments)`, a function at the top of a module, of plain JSON to plain JSON.
+    """A call `function(**arguments)` of a module-level function whose arguments and result are plain JSON.
 
-    - `passes`: over the data, of all its chains together.
-    - `cost`: of a pass, relative to other parts; for the estimate of the time that is left.
+    - `passes`: the number of passes over the data, summed over its chains.
+    - `cost`: the cost of one pass relative to other parts, for the estimate of the remaining time.
     """
 
     name: str
@@ -44,39 +46,39 @@ class Part:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that the result depends on: function, arguments, the code of the package, versions."""
-        what = {
+        """Hash of everything the result depends on: function, arguments, code of the package, versions."""
+        dependencies = {
             "function": f"{self.function.__module__}.{self.function.__qualname__}",
             "arguments": self.arguments,
-            "code": _code(),
+            "code": _code_hash(),
             "versions": versions(),
         }
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode()).hexdigest()
 
     @property
     def file(self) -> str:
-        """Where the result is kept; a part of the same name with other arguments has another."""
+        """Name of the file that holds the result; parts with the same name and other arguments have other files."""
         return f"{self.name}.{self.fingerprint[:8]}.json"
 
 
 def compute(
     parts: Sequence[Part], folder: Path, *, title: str, console: Console
 ) -> dict[str, dict[str, Any]]:
-    """The result of every part by its name. Those that `folder` holds already are read, the others run side by side.
+    """Return the results of all parts by name. Results saved in `folder` are read; other parts run in parallel.
 
-    An interruption, or a part that fails, loses the parts in flight and no other.
+    An interruption or an error loses only the parts that were running.
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, missing = {}, []
     for part in parts:
-        kept = _read(folder / part.file, part.fingerprint)
-        if kept is None:
+        saved = _read(folder / part.file, part.fingerprint)
+        if saved is None:
             missing.append(part)
         else:
-            results[part.name] = kept
+            results[part.name] = saved
     if results:
-        console.print(f"{title}: {len(results)} of {len(parts)} parts are there already", highlight=False)
-    # The longest first, so that the last to end is a short one.
+        console.print(f"{title}: {len(results)} of {len(parts)} parts were computed before", highlight=False)
+    # Longest first, so that no core is left waiting for a long part at the end.
     missing.sort(key=lambda part: -part.passes * part.cost)
     work = sum(part.passes * part.cost for part in missing)
     with Progress(title, work, console, unit="data passes") as progress:
@@ -84,7 +86,9 @@ def compute(
         for i, result in side_by_side(_run, [(p.function, p.arguments) for p in missing]):
             part = missing[i]
             if isinstance(result, LostWorkerError):
-                raise LostWorkerError(f"{result} The same command goes on from the parts that are done.")
+                raise LostWorkerError(
+                    f"{result} Run the same command again to resume from the finished parts."
+                )
             _write(folder / part.file, part.fingerprint, result)
             results[part.name] = result
             progress.advance(part.passes * part.cost, units=part.passes)
@@ -93,11 +97,12 @@ def compute(
 
 
 @functools.cache
-def _code() -> str:
-    """Of the package, less what only shows results: a new figure computes nothing again."""
-    root, digest = Path(isotherm.__file__).parent, hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        if not any(path.match(pattern) for pattern in _SHOWING):
+def _code_hash() -> str:
+    """Hash of the package without its presentation files, so that a new figure forces no recomputation."""
+    package, digest = Path(isotherm.__file__).parent, hashlib.sha256()
+    presentation = {path for pattern in _PRESENTATION for path in package.glob(pattern)}
+    for path in sorted(package.rglob("*.py")):
+        if path not in presentation:
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -107,7 +112,7 @@ def _run(function: Callable[..., dict[str, Any]], arguments: dict[str, Any]) -> 
 
 
 def _read(path: Path, fingerprint: str) -> dict[str, Any] | None:
-    """What a file holds, if it is whole and of this very part."""
+    """Return the result saved in a file, or `None` if the file is missing, damaged or of another part."""
     try:
         record = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What the paper says, sentence by sentence: a verdict on each, and the number that says so."""
+"""Verdicts on the paper's claims: one for each sentence, with the number that decides it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,25 +14,25 @@ _STYLES = {"reproduced": "green", "partly": "yellow", "not": "red"}
 
 
 def claim(text: str, verdict: str, number: int | float, evidence: str) -> dict[str, Any]:
-    """A sentence of the paper, how it fared, the number that decided, and the figures around it."""
+    """Return a record of a sentence of the paper, its verdict, the deciding number and the evidence in words."""
     finite = number if math.isfinite(number) else None
     return {"claim": text, "verdict": verdict, "number": finite, "evidence": evidence}
 
 
 def grade(*, full: bool, part: bool) -> str:
-    """The verdict."""
+    """Return the verdict on a claim that holds fully, in part or not at all."""
     return "reproduced" if full else "partly" if part else "not"
 
 
 def count(claims: Sequence[Mapping[str, Any]]) -> str:
-    """The verdicts in a sentence."""
+    """Return a sentence that counts the verdicts."""
     n = {verdict: sum(c["verdict"] == verdict for c in claims) for verdict in KINDS}
     verb = "is" if n["reproduced"] == 1 else "are"
-    return f"Of {len(claims)} claims {n['reproduced']} {verb} reproduced, {n['partly']} partly and {n['not']} not."
+    return f"Of {len(claims)} claims, {n['reproduced']} {verb} reproduced, {n['partly']} partly and {n['not']} not."
 
 
 def table(claims: Sequence[Mapping[str, Any]]) -> report.Html:
-    """For the page."""
+    """Return the claims with verdicts and evidence as an HTML table."""
     rows = [
         (c["claim"], report.badge(_WORDS[c["verdict"]], KINDS[c["verdict"]]), c["evidence"]) for c in claims
     ]
@@ -40,7 +40,7 @@ def table(claims: Sequence[Mapping[str, Any]]) -> report.Html:
 
 
 def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]], console: Console) -> None:
-    """Figures for the terminal, the first column to the left."""
+    """Print a table to the terminal, with the first column left-aligned and the others right-aligned."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=None)
@@ -53,7 +53,7 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
 
 
 def show(claims: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """For the terminal."""
+    """Print the verdicts and claims to the terminal."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2, 0, 1))

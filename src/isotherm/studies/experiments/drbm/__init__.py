@@ -1,1 +1,1 @@
-"""The paper's experiment `isotherm reproduce drbm`."""
+"""The experiment of section 4.3, run by `isotherm reproduce drbm`."""

@@ -1,4 +1,4 @@
-"""How many hidden units: the paper's choice by cross-validation, repeated."""
+"""The number of hidden units, chosen by cross-validation as in the paper."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,13 +20,14 @@ _FRICTION = 10.0
 
 
 def error_of_fold(data: str, hidden: int, fold: int, folds: int, passes: int, seed: int) -> dict[str, Any]:
-    """Error of the averaged prediction on one fold of the training rows, after sampling with the others.
+    """Return the error of the averaged prediction on one fold of the training rows, after training on the others.
 
-    It is 1 where the chain dies.
+    The error is 1 if the chain diverges.
     """
     panel, d = dataclasses.replace(PANELS[data], hidden=hidden), rows(data)
-    of = np.random.default_rng(seed).permutation(len(d.y_train)) % folds
-    train = {"x": d.x_train[of != fold], "y": d.y_train[of != fold]}
+    fold_of_row = np.random.default_rng(seed).permutation(len(d.y_train)) % folds
+    kept, held_out = fold_of_row != fold, fold_of_row == fold
+    train = {"x": d.x_train[kept], "y": d.y_train[kept]}
     thinning = max(1, passes * len(train["y"]) // panel.batch_size // _DRAWS)
     run = sampled(
         train,
@@ -39,26 +40,25 @@ def error_of_fold(data: str, hidden: int, fold: int, folds: int, passes: int, se
     )
     if run.lengths[0] < _DRAWS:
         return {"error": 1.0}
-    x = jnp.asarray(d.x_train[of == fold])
-    kept = range(_DRAWS // 2, _DRAWS)
-    scores = jax.jit(lambda w: jax.nn.softmax(drbm_scores(w, x)))
-    at = lambda i: jax.tree.map(lambda leaf: jnp.asarray(leaf[0, i]), run.posterior)
-    predicted = sum(np.asarray(scores(at(i))) for i in kept)
-    return {"error": float(np.mean(np.argmax(predicted, axis=1) != d.y_train[of == fold]))}
+    x = jnp.asarray(d.x_train[held_out])
+    probabilities = jax.jit(lambda w: jax.nn.softmax(drbm_scores(w, x)))
+    draw = lambda i: jax.tree.map(lambda leaf: jnp.asarray(leaf[0, i]), run.posterior)
+    predicted = sum(np.asarray(probabilities(draw(i))) for i in range(_DRAWS // 2, _DRAWS))
+    return {"error": float(np.mean(np.argmax(predicted, axis=1) != d.y_train[held_out]))}
 
 
 def chosen(folds: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[dict[str, Any]]:
-    """For each data set the mean error by number of hidden units, and the best; none where it was not asked for."""
+    """Return, for each data set, the mean error by number of hidden units and the best number."""
     errors: dict[str, dict[int, list[float]]] = {}
     for arguments, result in folds:
         errors.setdefault(arguments["data"], {}).setdefault(arguments["hidden"], []).append(result["error"])
     return [
         {
             "data": name,
-            "errors": {str(hidden): float(np.mean(e)) for hidden, e in own.items()},
-            "spread": {str(hidden): float(np.std(e) / np.sqrt(len(e))) for hidden, e in own.items()},
-            "best": min(own, key=lambda hidden: float(np.mean(own[hidden]))),
+            "errors": {str(hidden): float(np.mean(e)) for hidden, e in by_hidden.items()},
+            "spread": {str(hidden): float(np.std(e) / np.sqrt(len(e))) for hidden, e in by_hidden.items()},
+            "best": min(by_hidden, key=lambda hidden: float(np.mean(by_hidden[hidden]))),
             "paper": PANELS[name].hidden,
         }
-        for name, own in errors.items()
+        for name, by_hidden in errors.items()
     ]

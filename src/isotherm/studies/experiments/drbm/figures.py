@@ -1,4 +1,7 @@
-"""Figure 3 of the paper, the same panels beyond it, and the spread over friction. Functions of the record alone."""
+"""Figure 3 of the paper, the same panels for larger steps, and error against friction.
+
+All are drawn from the saved results alone.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_DASHES = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (1, 1)))  # by friction, from the smallest
+_DASHES = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (1, 1)))  # by friction, smallest first
 _NAMES = {"mean_error": "posterior mean", "predictive_error": "averaged prediction"}
 
 
@@ -23,13 +26,16 @@ def draw_panels(
     frictions: Sequence[float],
     factors: Sequence[int] | None = None,
 ) -> "Figure":
-    """Test error against data passes: a row a data set, a column a step; colours are methods, dashes frictions."""
+    """Draw test error against data passes, one row per data set and one column per step.
+
+    Colours are methods, dash patterns frictions.
+    """
     tables = results["table2"]
     steps = [_steps(results, t, factors) for t in tables]
     figure = plots.new_figure(11.5, 3.1 * len(tables) + 0.9)
     axes = figure.subplots(len(tables), len(steps[0]), sharex=True, sharey="row", squeeze=False)
-    for line, table, own in zip(axes, tables, steps, strict=True):
-        for ax, h in zip(line, own, strict=True):
+    for line, table, row_steps in zip(axes, tables, steps, strict=True):
+        for ax, h in zip(line, row_steps, strict=True):
             for cell in results["cells"]:
                 key = (cell["data"], cell["step_size"], cell["variant"])
                 if (
@@ -38,8 +44,8 @@ def draw_panels(
                     and cell["friction"] in frictions
                 ):
                     _draw(ax, cell, kind, list(frictions))
-            dead = [m for m in methods if _died(results["cells"], table["data"], m, h)]
-            text = "\n".join(f"{m}: not finite" for m in dead)
+            diverged = [m for m in methods if _diverged(results["cells"], table["data"], m, h)]
+            text = "\n".join(f"{m}: not finite" for m in diverged)
             ax.text(
                 0.98,
                 0.97,
@@ -80,8 +86,8 @@ def _draw(ax: "Axes", cell: dict[str, Any], kind: str, frictions: list[float]) -
     ax.plot(_passes(cell), y, color=style.color, ls=dashes, lw=1.6)
 
 
-def _died(cells: list[dict[str, Any]], data: str, method: str, h: float) -> bool:
-    """Whether a chain of this panel did, at any friction."""
+def _diverged(cells: list[dict[str, Any]], data: str, method: str, h: float) -> bool:
+    """Return whether any chain of a method in a panel diverged, at any friction."""
     return any(
         c["died"]
         for c in cells
@@ -94,7 +100,7 @@ def _passes(cell: dict[str, Any]) -> np.ndarray:
 
 
 def draw_spread(results: dict[str, Any], methods: Sequence[str], frictions: Sequence[float]) -> "Figure":
-    """Error at the end against friction, at the largest step: flat is robust."""
+    """Draw the error at the end against friction, at the largest step. A flat line means robustness."""
     tables = results["table2"]
     figure = plots.new_figure(11.5, 6.4)
     axes = figure.subplots(2, len(tables), sharex=True, sharey="col", squeeze=False)
@@ -112,7 +118,7 @@ def draw_spread(results: dict[str, Any], methods: Sequence[str], frictions: Sequ
                     lw=1.8,
                     label=method,
                 )
-            ax.axhline(table["majority"], color="#8a8f98", lw=1, label="always the most frequent class")
+            ax.axhline(table["majority"], color="#8a8f98", lw=1, label="most frequent class")
             ax.set_xscale("log")
             ax.set_xticks(list(frictions), [f"{A:g}" for A in frictions])
             ax.set_xticks([], minor=True)

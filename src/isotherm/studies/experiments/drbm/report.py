@@ -1,4 +1,4 @@
-"""The page and the printed tables of the restricted Boltzmann machines."""
+"""The report page and the printed tables of the restricted Boltzmann machine experiment."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ Lines = list[tuple[str, ...]]
 
 
 def show(results: dict[str, Any], console: Console) -> None:
-    """Print the errors at the largest steps and the verdicts."""
+    """Print the errors at the end and the verdicts."""
     title = "Test error at the end: posterior mean / averaged prediction"
     verdicts.print_table(title, *_errors(results, ("SGHMC", "SGNHT", "CCAdL")), console)
     verdicts.show(results["claims"], console)
@@ -28,22 +28,24 @@ def write_page(
     beyond: Sequence[str],
     factors: Sequence[int],
 ) -> str:
-    """The report as one HTML document."""
+    """Return the report as one HTML document."""
     settings = results["settings"]
     names = ", ".join(t["data"] for t in results["table2"])
     lead = (
         f"Discriminative restricted Boltzmann machines on {names}: test error against passes over the data. "
-        f"{verdicts.count(results['claims'])} Chains of {settings['passes']} passes, the first fifth burn-in. "
-        "h is the time step, A the friction or the strength of the artificial noise. Three of the claims are judged "
-        "twice, for the mean of the parameters and for the averaged prediction; “partly” is some of the paper's data "
-        "sets and not all."
+        f"{verdicts.count(results['claims'])} Chains have {settings['passes']} passes, of which the first fifth is "
+        "burn-in. h is the step size, A the friction or the strength of the artificial noise. Three of the claims "
+        "are judged twice: for the mean of the parameters and for the averaged prediction. “Partly” means in some of "
+        "the paper's data sets but not in all."
     )
     if "covertype" in names:
-        lead += " covertype stands in for acoustic, which is not here, and is not judged."
+        lead += " covertype replaces acoustic, which was not available, and is not judged."
     if settings["passes"] < 100:
-        lead += " The paper's chains have 100 passes: this is a quick look at a few of its panels."
+        lead += (
+            " The paper's chains have 100 passes; this run is shorter and covers only a few of its panels."
+        )
     sections = [
-        report.Section("What the paper says, and what came out", [verdicts.table(results["claims"])]),
+        report.Section("The paper's claims and our results", [verdicts.table(results["claims"])]),
         report.Section("Table 2: the data", _table2(results)),
         report.Section(
             "Figure 3",
@@ -51,21 +53,23 @@ def write_page(
                 report.figure(
                     figures["figure3-mean"],
                     alt="Test error of the posterior mean against data passes",
-                    caption="Test error of the posterior mean of the parameters, as in the paper. Colour is the "
-                    "method, dashes the friction A. Curves that leave the plot at the top are in the table below: "
-                    "where the averaged prediction (next figure) stays low, the chain has learnt, and it is the mean "
-                    "over rearranged hidden units that means nothing. Methods whose curves coincide hide each other.",
+                    caption="Test error of the posterior mean of the parameters, as in the paper. Colours are "
+                    "methods, dash patterns frictions A. For curves that leave the plot at the top, see the table "
+                    "below. Where the averaged prediction (next figure) stays low, the chain has learnt, but its "
+                    "hidden units were permuted along the way, so that the mean of the parameters is meaningless. "
+                    "Curves that coincide hide each other.",
                 ),
                 report.figure(
                     figures["figure3-predictive"],
                     alt="Test error of the averaged prediction against data passes",
-                    caption="The same chains, test error of the averaged predictive distribution, which does not "
-                    "care how the hidden units are arranged.",
+                    caption="Test error of the averaged predictive distribution for the same chains. It does not "
+                    "depend on the order of the hidden units.",
                 ),
                 report.figure(
                     figures["spread"],
                     alt="Test error against friction at the largest step",
-                    caption="Error at the end against A at the largest step of each data set: a flat line is robust.",
+                    caption="Error at the end against A, at the largest step of each data set. A flat line means "
+                    "that the method is robust in A.",
                 ),
                 report.table(
                     *_errors(results, paper), caption="At the end: posterior mean / averaged prediction"
@@ -78,9 +82,9 @@ def write_page(
             report.Section("Beyond the paper: larger steps", _beyond(results, figures, beyond, factors))
         )
     if settings["variant_passes"]:
-        sections.append(report.Section("What else was tried", _variants(results)))
+        sections.append(report.Section("Other settings", _variants(results)))
     if results["hidden_units"]:
-        sections.append(report.Section("How many hidden units", _hidden(results)))
+        sections.append(report.Section("Number of hidden units", _hidden(results)))
     sections += [
         report.Section("What the paper leaves open", [report.bullets(results["inferred"])]),
         report.Section("Settings", [report.definitions(settings)]),
@@ -117,12 +121,12 @@ def _table2(results: dict[str, Any]) -> list[report.Html]:
                 for t in results["table2"]
             ],
         ),
-        report.paragraph("“Majority” is the error of always naming the most frequent class."),
+        report.paragraph("“Majority” is the error of always predicting the most frequent class."),
     ]
 
 
 def _errors(results: dict[str, Any], methods: Sequence[str]) -> tuple[tuple[str, ...], Lines]:
-    """One row a data set, step and method; a column a friction."""
+    """Return a table of errors with one row per data set, step and method, and one column per friction."""
     cells = results["cells"]
     values = frictions(cells)
     header = ("data set", "h", "method", *(f"A = {A:g}" for A in values))
@@ -133,8 +137,8 @@ def _errors(results: dict[str, Any], methods: Sequence[str]) -> tuple[tuple[str,
         )
         for h in [h for h in steps if h in t["steps"]]:
             for m in methods:
-                own = [_pair(cells, t["data"], m, h, A) for A in values]
-                lines.append((t["data"], f"{h:g}", m, *own))
+                pairs = [_pair(cells, t["data"], m, h, A) for A in values]
+                lines.append((t["data"], f"{h:g}", m, *pairs))
     return header, lines
 
 
@@ -154,13 +158,13 @@ def _beyond(
         for m in methods:
             for A in values:
                 steps = [round(f * t["steps"][-1], 12) for f in factors]
-                own = [_pair(cells, t["data"], m, h, A) for h in steps]
-                lines.append((t["data"], m, f"{A:g}", *own))
+                pairs = [_pair(cells, t["data"], m, h, A) for h in steps]
+                lines.append((t["data"], m, f"{A:g}", *pairs))
     header = ("data set", "method", "A", *(f"{f} × largest h" for f in factors))
     return [
         report.paragraph(
-            "The paper's largest step of each data set, three and ten times it, with the symmetric scheme and other "
-            "covariances: test error of the posterior mean / of the averaged prediction."
+            "One, three and ten times the paper's largest step for each data set, with the symmetric scheme and "
+            "other covariances. Entries are test errors of the posterior mean / of the averaged prediction."
         ),
         report.figure(
             figures["beyond"],
@@ -179,14 +183,15 @@ def _variants(results: dict[str, Any]) -> list[report.Html]:
     for t in results["table2"]:
         h = t["steps"][-1]
         for name in names:
-            own = [_pair(cells, t["data"], m, h, A, name) for m in ("SGNHT", "CCAdL")]
-            lines.append((t["data"], results["variants"][name], *own))
+            pairs = [_pair(cells, t["data"], m, h, A, name) for m in ("SGNHT", "CCAdL")]
+            lines.append((t["data"], results["variants"][name], *pairs))
     return [
         report.paragraph(
-            f"Scale of the inputs, prior, initialisation and batch size, at the largest step and A = {A:g}, "
-            f"after {results['settings']['variant_passes']} passes: posterior mean / averaged "
-            "prediction. Larger batches at as many passes are fewer steps. Where the two methods are equal under a "
-            "change, the verdicts above on a small A depend on what was changed."
+            "Changes of the input scale, prior, initialisation and batch size, at the largest step and "
+            f"A = {A:g}, after {results['settings']['variant_passes']} passes. Entries are test errors of the "
+            "posterior mean / of the averaged prediction. With larger batches the same number of passes has fewer "
+            "steps. Where a change makes the two methods equal, the verdicts above on a small A depend on that "
+            "setting."
         ),
         report.table(("data set", "change", "SGNHT", "CCAdL"), lines),
     ]
@@ -206,9 +211,9 @@ def _hidden(results: dict[str, Any]) -> list[report.Html]:
     ]
     return [
         report.paragraph(
-            "Error of the averaged prediction on the rows left out, by number of hidden units: CCAdL at A = 10 and "
-            f"the largest step, {results['settings']['cv_passes']} passes, {results['settings']['folds']} folds of "
-            "the training rows."
+            "Error of the averaged prediction on the held-out rows, by number of hidden units, for CCAdL at A = 10 "
+            f"and the largest step: {results['settings']['cv_passes']} passes, {results['settings']['folds']} folds "
+            "of the training rows."
         ),
         report.table(("data set", *(f"{n} units" for n in numbers), "best", "paper"), lines),
     ]

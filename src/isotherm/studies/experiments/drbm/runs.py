@@ -1,4 +1,4 @@
-"""One chain of a discriminative restricted Boltzmann machine, and its errors on the test rows as it goes."""
+"""One chain of a discriminative restricted Boltzmann machine, and its test errors along the way."""
 
 import functools
 import warnings
@@ -28,9 +28,9 @@ METHODS: dict[str, Callable[..., Sampler]] = {
     "CCAdL symmetric, low rank": partial(CCAdL, covariance=DiagonalLowRank(rank=16), scheme="symmetric"),
     "CCAdL symmetric, matrix-free": partial(CCAdL, covariance=MatrixFree(), scheme="symmetric"),
 }
-BURN_IN = 0.2  # of all passes
-_PER_PASS = 4  # samples kept in a pass, of which the mean is made
-_POINTS = 50  # of a curve, each with a sample for the predictive average
+BURN_IN = 0.2  # share of all passes
+_SAMPLES_PER_PASS = 4  # that enter the mean of the parameters
+_POINTS = 50  # of an error curve; each adds a sample to the averaged prediction
 
 
 def chain(
@@ -45,14 +45,14 @@ def chain(
     prior_scale: float = 1.0,
     init_scale: float | None = None,
 ) -> dict[str, Any]:
-    """Test errors at whole passes: of the mean of the parameters, of the averaged prediction, of the sample alone.
+    """Return the test errors of the mean of the parameters, the averaged prediction and the current sample.
 
-    Averages run from the start and begin anew when burn-in ends. What comes after a chain has died is `None`.
+    Averages start at the first sample and restart when burn-in ends. Errors after a chain has diverged are `None`.
     """
     panel, d = PANELS[data], rows(data, standardised)
     batch_size = panel.batch_size if batch_size is None else batch_size
     steps = steps_of(panel, passes) * panel.batch_size // batch_size
-    thinning = max(1, steps // (passes * _PER_PASS))
+    thinning = max(1, steps // (passes * _SAMPLES_PER_PASS))
     num_draws = steps // thinning
     run = sampled(
         d.train,
@@ -70,14 +70,14 @@ def chain(
     out: dict[str, Any] = {"passes": np.round(np.linspace(0, passes, points + 1)[1:], 3).tolist()}
     names = ("mean_error", "predictive_error", "sample_error")
     out |= {name: [] for name in names}
-    for average in _averages(run.posterior, ends, int(run.lengths[0]), round(BURN_IN * points), x):
-        errors = [None] * 3 if average is None else [float(np.mean(c != y)) for c in average]
+    for predictions in _predictions(run.posterior, ends, int(run.lengths[0]), round(BURN_IN * points), x):
+        errors = [None] * 3 if predictions is None else [float(np.mean(c != y)) for c in predictions]
         for name, error in zip(names, errors, strict=True):
             out[name].append(error)
-    heat = run.stats["kinetic_temperature"][0, num_draws // 2 : run.lengths[0]]
+    temperatures = run.stats["kinetic_temperature"][0, num_draws // 2 : run.lengths[0]]
     return out | {
         "died": int(run.lengths[0]) < num_draws,
-        "kinetic": _number(np.mean(heat)) if len(heat) else None,
+        "kinetic": _number(np.mean(temperatures)) if len(temperatures) else None,
         "xi": None
         if "xi" not in run.stats or not run.lengths[0]
         else _number(run.stats["xi"][0, run.lengths[0] - 1]),
@@ -97,9 +97,9 @@ def sampled(
     seed: int,
     prior_scale: float = 1.0,
 ) -> Draws:
-    """One chain; an interruption is passed on, since part of a chain is no result."""
+    """Run one chain. Raises `KeyboardInterrupt` if it is interrupted, since an incomplete chain is of no use here."""
     with warnings.catch_warnings():
-        # Steps that are too long are what the experiment shows.
+        # Steps that are too large are part of what the experiment shows.
         warnings.simplefilter("ignore", IsothermWarning)
         run = sample(
             drbm(prior_scale),
@@ -119,28 +119,31 @@ def sampled(
     return run
 
 
-def _averages(
+def _predictions(
     draws: PyTree[np.ndarray], ends: np.ndarray, length: int, burn_in: int, x: Float[Array, "n F"]
 ) -> Iterator[tuple[np.ndarray, ...] | None]:
-    """At each end, the classes named by the mean, the averaged prediction and the last sample; `None` after death."""
-    begin, since, total, predicted = 0, 0, None, 0.0
+    """Yield, at each end, the classes predicted by the mean, by the averaged prediction and by the last sample.
+
+    Yields `None` after the chain has diverged.
+    """
+    begin, restart, total, predicted = 0, 0, None, 0.0
     for i, end in enumerate(ends.tolist()):
         if end > length:
             yield None
             continue
         if i == burn_in:
-            since, total, predicted = begin, None, 0.0
-        new = _between(draws, begin, end)
+            restart, total, predicted = begin, None, 0.0
+        new = _sum_of_draws(draws, begin, end)
         total = new if total is None else jax.tree.map(np.add, total, new)
         begin = end
-        now = np.asarray(_probabilities(_between(draws, end - 1, end), x))
-        mean = jax.tree.map(partial(np.multiply, 1 / (end - since)), total)
-        predicted = predicted + now
-        yield np.asarray(_probabilities(mean, x)).argmax(1), predicted.argmax(1), now.argmax(1)
+        current = np.asarray(_probabilities(_sum_of_draws(draws, end - 1, end), x))
+        mean = jax.tree.map(partial(np.multiply, 1 / (end - restart)), total)
+        predicted = predicted + current
+        yield np.asarray(_probabilities(mean, x)).argmax(1), predicted.argmax(1), current.argmax(1)
 
 
-def _between(draws: PyTree[np.ndarray], begin: int, end: int) -> PyTree[np.ndarray]:
-    """The sum of the draws from `begin` to before `end`."""
+def _sum_of_draws(draws: PyTree[np.ndarray], begin: int, end: int) -> PyTree[np.ndarray]:
+    """Return the sum of draws `begin` to `end - 1`."""
     return jax.tree.map(lambda leaf: leaf[0, begin:end].sum(axis=0, dtype=np.float64), draws)
 
 

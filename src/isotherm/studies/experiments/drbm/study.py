@@ -1,6 +1,6 @@
-"""Section 4.3 of the CCAdL paper: discriminative restricted Boltzmann machines, Table 2 and Figure 3, and beyond.
+"""Section 4.3 of the CCAdL paper: discriminative restricted Boltzmann machines, Table 2, Figure 3, larger steps.
 
-`Settings` holds the sizes; `INFERRED` says what the paper leaves open and how it was settled.
+`Settings` holds the sizes; `INFERRED` lists what the paper leaves open and what we chose.
 """
 
 import dataclasses
@@ -23,41 +23,43 @@ from isotherm.studies.experiments.parts import Part, compute
 
 PAPER = ("SGHMC", "SGNHT", "CCAdL")
 BEYOND = ("SGNHT", "CCAdL", "CCAdL symmetric", "CCAdL symmetric, low rank", "CCAdL symmetric, matrix-free")
-FACTORS = (1, 3, 10)  # of the paper's largest step
+FACTORS = (1, 3, 10)  # times the paper's largest step
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "unchanged": ("nothing", {}),
     "standardised": ("inputs standardised", {"standardised": True}),
     "narrow-prior": ("prior N(0, 0.3²)", {"prior_scale": 0.3}),
     "wide-prior": ("prior N(0, 3²)", {"prior_scale": 3.0}),
     "small-start": ("start at N(0, 0.01²)", {"init_scale": 0.01}),
-    "large-batch": ("batch twice as large", {"batch_size": 2}),  # times the panel's
+    "large-batch": ("batch twice as large", {"batch_size": 2}),  # a multiple of the panel's batch size
 }
 
 INFERRED = (
-    "Weights start at N(0, 1/F) and N(0, 1/H), biases at zero; the prior is N(0, 1). Neither is in the paper.",
-    "Values of A are not in the text: 0.1, 1, 10 and 50.",
-    "Batches have 1000 rows, 500 for letter (the paper: 500 to 1000), drawn with replacement.",
-    "connect-4 is split by a seeded permutation into the paper's 54,046 and 13,511 rows; which rows it drew is not "
-    "published.",
-    "The diagonal covariance of CCAdL comes from the difference of half-batches, whose expectation is the paper's "
-    "estimate, at no cost. SGHMC has no noise estimate.",
-    "The posterior mean is that of the parameters, as in the paper, over four samples a pass; it starts anew when "
-    "burn-in ends after 20 % of the passes. Hidden units can be permuted without any change, so that this mean is "
-    "meaningful only while a chain stays near one arrangement; the averaged prediction has no such flaw and is given "
-    "beside it.",
-    "One chain for each setting: differences of less than about 0.01 are not to be trusted.",
+    "Initial weights are drawn from N(0, 1/F) and N(0, 1/H), biases are zero; the prior is N(0, 1). Neither is in "
+    "the paper.",
+    "The text gives no values of A; we use 0.1, 1, 10 and 50.",
+    "Batches have 1000 rows, 500 for letter (the paper says 500 to 1000), drawn with replacement.",
+    "connect-4 is split by a seeded permutation into 54,046 and 13,511 rows as in the paper; the paper's split is "
+    "not published.",
+    "The diagonal covariance of CCAdL comes from the difference of half-batches. Its expectation is the paper's "
+    "estimate, and it costs nothing extra. SGHMC has no noise estimate.",
+    "The posterior mean is the mean of the parameters, as in the paper, over four samples per pass; it restarts when "
+    "burn-in ends, after 20 % of the passes. Permuting the hidden units does not change the model, so this mean is "
+    "meaningful only while a chain stays near one ordering of the units. The averaged prediction does not have this "
+    "flaw and is given as well.",
+    "There is one chain per setting: differences of less than about 0.01 are not significant.",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Size of the experiment: passes of every chain, and which of the panels are run.
+    """Size of the experiment: the passes of every chain, and the panels to run.
 
-    - `frictions`, `beyond_frictions`: A of the paper's panels and beyond them.
-    - `all_steps`: all three steps of a data set, or the largest alone.
-    - `beyond`: whether larger steps and better covariances are run; `variant_passes`: 0 leaves other scales, priors
-      and batch sizes out.
-    - `cv_passes`, `folds`: of the choice of hidden units; `data_sets`: how many, the paper's first.
+    - `frictions`, `beyond_frictions`: values of A in the paper's panels and in those beyond the paper.
+    - `all_steps`: whether to run all three steps of a data set or only the largest.
+    - `beyond`: whether to run larger steps and better covariances.
+    - `variant_passes`: passes of the chains with other input scales, priors, starts and batch sizes; 0 skips them.
+    - `cv_passes`, `folds`: passes and folds of the cross-validation of hidden units.
+    - `data_sets`: the number of data sets, in the paper's order.
     """
 
     passes: int = 100
@@ -92,7 +94,7 @@ def reproduce(
     settings: Settings | None = None,
     cross_validate: bool = False,
 ) -> dict[str, Any]:
-    """Run the experiment; write `results.json`, `figures/` and `report.html` under `out`."""
+    """Run the experiment, write `results.json`, `figures/` and `report.html` under `out`, and return the results."""
     plots.require_matplotlib()
     settings = (QUICK if quick else FULL) if settings is None else settings
     chosen_panels, note = panels()
@@ -120,20 +122,20 @@ def reproduce(
 
 
 def plan(settings: Settings, chosen_panels: list[Panel], seed: int) -> list[Part]:
-    """One chain a part. Chains of one method on one data set share a compilation."""
+    """Return the parts, one chain each. Chains of one method on one data set share a compilation."""
     parts: dict[str, Part] = {}
     for panel in chosen_panels:
         steps = panel.steps if settings.all_steps else panel.steps[-1:]
-        todo = [(m, h, A, "") for m in PAPER for h in steps for A in settings.frictions]
+        chains = [(m, h, A, "") for m in PAPER for h in steps for A in settings.frictions]
         if settings.beyond:
             larger = [round(f * panel.steps[-1], 12) for f in FACTORS]
-            todo += [(m, h, A, "") for m in BEYOND for h in larger for A in settings.beyond_frictions]
+            chains += [(m, h, A, "") for m in BEYOND for h in larger for A in settings.beyond_frictions]
         if settings.variant_passes:
             small = min(settings.frictions)
-            todo += [(m, panel.steps[-1], small, v) for m in ("SGNHT", "CCAdL") for v in VARIANTS]
-        for method, step, friction, variant in todo:
+            chains += [(m, panel.steps[-1], small, v) for m in ("SGNHT", "CCAdL") for v in VARIANTS]
+        for method, step, friction, variant in chains:
             passes = settings.variant_passes if variant else settings.passes
-            own: dict[str, Any] = {
+            common: dict[str, Any] = {
                 "data": panel.data,
                 "method": method,
                 "step_size": step,
@@ -146,12 +148,12 @@ def plan(settings: Settings, chosen_panels: list[Panel], seed: int) -> list[Part
                 change["batch_size"] *= panel.batch_size
             name = f"{panel.data}-{method}-{step:g}-{friction:g}".replace(", ", "-").replace(" ", "-")
             name += f"--{variant}" if variant else ""
-            parts[name] = Part(name, chain, own | change, float(passes), _cost(panel))
+            parts[name] = Part(name, chain, common | change, float(passes), _cost(panel))
     return list(parts.values())
 
 
 def folds_of(settings: Settings, chosen_panels: list[Panel], seed: int) -> list[Part]:
-    """The choice of hidden units by cross-validation."""
+    """Return the parts of the cross-validation of hidden units."""
     return [
         Part(
             f"hidden-{panel.data}-{hidden}-{fold}",
@@ -191,7 +193,7 @@ def _table2(panel: Panel) -> dict[str, Any]:
 
 
 def write(out: Path, results: dict[str, Any]) -> None:
-    """The record, then the figures and the page, which are functions of the record alone."""
+    """Write the results, then the figures and the page, which depend on the results alone."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     settings = results["settings"]

@@ -1,1 +1,1 @@
-"""The paper's experiment `isotherm reproduce gaussian`."""
+"""The experiment of section 4.1, run by `isotherm reproduce gaussian`."""

@@ -1,4 +1,4 @@
-"""Figure 1 of the paper, and Table 1 as a figure. Both are functions of the record alone."""
+"""Figure 1 of the paper, and Table 1 as a figure. Both are drawn from the saved results alone."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ _SYMBOLS = {"mu": "μ", "gamma": "γ"}
 
 
 def draw_figure1(results: dict[str, Any]) -> "Figure":
-    """Marginal densities of mu and gamma in each column, exact and from each method; the peak enlarged."""
+    """Draw the marginal densities of mu and gamma by column, exact and from each method, with the peaks enlarged."""
     record = results["figure1"]
     figure = plots.new_figure(13, 6.4)
     axes = figure.subplots(2, len(COLUMNS), sharex="row", sharey="row")
@@ -44,9 +44,8 @@ def _draw_densities(ax: "Axes", exact: dict[str, Any], curves: list[dict[str, An
     ax.plot(exact["grid"], exact["exact"], color=plots.EXACT.color, lw=2.4, label="exact")
     for curve in curves:
         style = plots.METHODS[curve["label"]]
-        y = curve.get(
-            parameter, np.full(len(exact["centres"]), np.nan)
-        )  # a chain may have died before its first draw
+        # A chain may have failed before its first draw.
+        y = curve.get(parameter, np.full(len(exact["centres"]), np.nan))
         ax.plot(exact["centres"], y, color=style.color, ls=style.dashes, lw=1.5, label=curve["label"])
     ax.set_xlim(exact["grid"][0], exact["grid"][-1])
     ax.spines[["top", "right"]].set_visible(False)
@@ -68,7 +67,7 @@ def _draw_peak(ax: "Axes", exact: dict[str, Any], curves: list[dict[str, Any]], 
 
 
 def draw_table1(results: dict[str, Any]) -> "Figure":
-    """Error and autocorrelation time: every data set, the median, and the paper's number."""
+    """Draw error and autocorrelation time: each data set, the median, and the number in the paper."""
     figure = plots.new_figure(11, 7)
     panels = figure.subplots(2, 1, sharex=True)
     titles = ("RMSE of bin probabilities", "autocorrelation time (steps)")
@@ -88,23 +87,23 @@ def _draw_measure(ax: "Axes", rows: list[dict[str, Any]], name: str) -> None:
     methods = list(dict.fromkeys(r["label"] for r in rows))
     offsets = dict(zip(methods, np.linspace(-0.3, 0.3, len(methods)), strict=True))
     for label in methods:
-        own, style = [r for r in rows if r["label"] == label], plots.METHODS[label]
+        method_rows, style = [r for r in rows if r["label"] == label], plots.METHODS[label]
         x = np.arange(len(COLUMNS)) + offsets[label]
-        for at, row in zip(x, own, strict=True):
+        for at, row in zip(x, method_rows, strict=True):
             values = [v for v in row[f"{name}_by_data_set"] if v is not None]
             spread = np.linspace(-0.035, 0.035, len(values)) if len(values) > 1 else np.zeros(len(values))
             ax.plot(at + spread, values, ".", color=style.color, ms=4, alpha=0.45, mew=0)
             if values:
                 ax.vlines(at, min(values), max(values), color=style.color, lw=1.2, alpha=0.7)
-        median = [np.nan if r[name] is None else r[name] for r in own]
+        median = [np.nan if r[name] is None else r[name] for r in method_rows]
         ax.plot(x, median, style.marker, color=style.color, ms=8, label=f"{label}, median")
     for label in methods:
-        own = [r for r in rows if r["label"] == label and r[f"paper_{name}"] is not None]
-        x = [i + offsets[label] for i, _ in enumerate(own)]
+        published = [r for r in rows if r["label"] == label and r[f"paper_{name}"] is not None]
+        x = [i + offsets[label] for i, _ in enumerate(published)]
         first = label == methods[0]
         ax.plot(
             x,
-            [r[f"paper_{name}"] for r in own],
+            [r[f"paper_{name}"] for r in published],
             "_",
             color="black",
             ms=17,
@@ -112,9 +111,9 @@ def _draw_measure(ax: "Axes", rows: list[dict[str, Any]], name: str) -> None:
             label="paper" if first else None,
         )
         if name == "rmse":
-            own = [r for r in rows if r["label"] == label]
-            chance = [np.nan if r["rmse_by_chance"] is None else r["rmse_by_chance"] for r in own]
-            x = [i + offsets[label] for i, _ in enumerate(own)]
+            method_rows = [r for r in rows if r["label"] == label]
+            chance = [np.nan if r["rmse_by_chance"] is None else r["rmse_by_chance"] for r in method_rows]
+            x = [i + offsets[label] for i, _ in enumerate(method_rows)]
             title = "by chance alone" if first else None
             ax.plot(x, chance, "_", color="#8a8f98", ms=17, mew=2, zorder=1, label=title)
     ax.set_yscale("log")

@@ -1,4 +1,4 @@
-"""How the noise of the stochastic gradient depends on the parameters and on the batch."""
+"""How the stochastic gradient noise depends on the parameters and on the batch size."""
 
 from typing import Any
 
@@ -12,11 +12,12 @@ _POINTS, _BATCHES = 1000, 20_000
 
 
 def gradient_noise(x: np.ndarray, batch_size: int, *, seed: int) -> dict[str, Any]:
-    """Variance of the noisy gradient over the posterior, and with twice the batch.
+    """Return the variance of the noisy gradient over the posterior, and its change with the batch size.
 
-    `over_posterior` has the 2.5 % and 97.5 % quantiles, over exact posterior draws, of the variance (N^2/n) V
-    of each component; `batch_ratio` the variance of simulated batches of n against that of batches of 2n, at
-    the posterior mean.
+    - `over_posterior`: the 2.5 % and 97.5 % quantiles, over exact posterior draws, of the variance (N^2/n) V
+      of each component; `ratio` and `mean` are their ratio and the mean.
+    - `batch_ratio`: the variance with simulated batches of n rows divided by that with batches of 2n rows, at
+      the posterior mean.
     """
     rng = np.random.default_rng([seed, 2**31])
     exact, N = exact_posterior(x), len(x)
@@ -38,7 +39,7 @@ def gradient_noise(x: np.ndarray, batch_size: int, *, seed: int) -> dict[str, An
 
 
 def _row_gradients(mu: np.ndarray, gamma: np.ndarray, x: np.ndarray) -> dict[str, np.ndarray]:
-    """Gradients of the log-likelihood of each row at each point, (point, row)."""
+    """Return the gradients of the log-likelihood of each row at each point, as arrays (point, row)."""
     per_row = jax.vmap(jax.grad(log_likelihood), in_axes=(None, 0))
     params = {"mu": jnp.asarray(mu, x.dtype), "gamma": jnp.asarray(gamma, x.dtype)}
     gradients = jax.jit(jax.vmap(per_row, in_axes=(0, None)))(params, x)

@@ -1,4 +1,4 @@
-"""The page and the printed table of the Gaussian experiment."""
+"""The report page and the printed table of the Gaussian experiment."""
 
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ def show(results: dict[str, Any], console: Console) -> None:
     for column in COLUMNS:
         table.add_row(f"[bold]{column}[/bold]")
         for row in _rows_of(results, column):
-            dead = f" [red]({row['dead_chains']} dead)[/red]" if row["dead_chains"] else ""
+            failures = f" [red]({row['dead_chains']} failed)[/red]" if row["dead_chains"] else ""
             table.add_row(
-                f"  {row['label']}{dead}",
+                f"  {row['label']}{failures}",
                 _in_ten_thousandths(row["rmse"]),
                 _range(row["rmse_range"], _in_ten_thousandths),
                 _in_ten_thousandths(row["rmse_by_chance"]),
@@ -34,43 +34,45 @@ def show(results: dict[str, Any], console: Console) -> None:
                 _time(row["paper_autocorrelation_time"]),
             )
     console.print(table)
-    console.print("[dim]chance: the error of a perfect sampler of the same length and speed[/dim]")
+    console.print(
+        "[dim]chance: the error of an unbiased chain with the same length and autocorrelation time[/dim]"
+    )
     console.print()
     verdicts.show(results["claims"], console)
 
 
 def write_page(results: dict[str, Any], figures: dict[str, Path]) -> str:
-    """The report as one HTML document."""
+    """Return the report as one HTML document."""
     settings = results["settings"]
-    dead = sum(r["dead_chains"] for r in results["rows"])
+    failed = sum(r["dead_chains"] for r in results["rows"])
     chains = sum(r["data_sets"] for r in results["rows"])
     lead = (
         f"Mean and precision of a normal distribution from {settings['num_data']} numbers, with gradients "
         f"from {settings['batch_size']} of them. {verdicts.count(results['claims'])} "
         f"{settings['data_sets']} data sets, {settings['num_samples']:,} samples per "
-        f"chain; {dead} of {chains} chains died."
+        f"chain; {failed} of {chains} chains failed."
     )
     if settings["num_samples"] < 1_000_000:
-        lead += " The paper's chains have 1,000,000 samples: with fewer, more of every error is chance."
+        lead += " The paper's chains have 1,000,000 samples; with fewer, more of each error is due to chance."
     sections = [
-        report.Section("What the paper says, and what came out", [verdicts.table(results["claims"])]),
+        report.Section("The paper's claims and our results", [verdicts.table(results["claims"])]),
         report.Section("Table 1", [report.paragraph(_TABLE_TEXT), *_tables(results)]),
         report.Section("Figures", _figures(results, figures)),
         report.Section("What the paper leaves open", [report.bullets(results["inferred"])]),
         report.Section("Settings", [report.definitions(_settings(settings))]),
         report.Section("Versions", [report.definitions(results["versions"])]),
     ]
-    if dead:
-        sections.insert(2, report.Section("Chains that died", [report.bullets(_deaths(results))]))
+    if failed:
+        sections.insert(2, report.Section("Failed chains", [report.bullets(_failures(results))]))
     return report.page("CCAdL, section 4.1: Bayesian inference for a Gaussian distribution", lead, sections)
 
 
 _TABLE_TEXT = (
-    "Medians over data sets, ranges in brackets, the number printed in the paper beside them; the "
-    "smallest error of a column is bold. The paper has one data set, of which the numbers are not known. "
-    "“By chance” is the error that an unbiased chain of the same length and memory would have: errors "
-    "near it say nothing about bias. T is the kinetic temperature, which should be 1. “Clipped” is the "
-    "share of steps in which SGHMC would have had to add noise of negative variance."
+    "Medians over data sets, with ranges in brackets, next to the number printed in the paper. The "
+    "smallest error of each table is bold. The paper has one data set, which is not published. "
+    "“By chance” is the error that an unbiased chain with the same length and autocorrelation time would "
+    "have: errors near it say nothing about bias. T is the kinetic temperature, which should be 1. "
+    "“Clipped” is the share of steps in which SGHMC would have had to add noise of negative variance."
 )
 
 
@@ -78,14 +80,14 @@ def _tables(results: dict[str, Any]) -> list[report.Html]:
     header = ("Method", "RMSE", "paper", "by chance", "Autocorr. time", "paper", "T", "clipped")
     tables = []
     for column in COLUMNS:
-        own = _rows_of(results, column)
-        best = min((r["rmse"] for r in own if r["rmse"] is not None), default=None)
+        rows = _rows_of(results, column)
+        best = min((r["rmse"] for r in rows if r["rmse"] is not None), default=None)
         lines = []
-        for row in own:
+        for row in rows:
             rmse = f"{_rmse(row['rmse'])} {_range(row['rmse_range'], _rmse)}"
             lines.append(
                 (
-                    row["label"] + (f" ({row['dead_chains']} dead)" if row["dead_chains"] else ""),
+                    row["label"] + (f" ({row['dead_chains']} failed)" if row["dead_chains"] else ""),
                     report.strong(rmse) if row["rmse"] == best is not None else rmse,
                     _rmse(row["paper_rmse"]),
                     _rmse(row["rmse_by_chance"]),
@@ -104,7 +106,7 @@ def _figures(results: dict[str, Any], figures: dict[str, Path]) -> list[report.H
     return [
         report.figure(
             figures["figure1"],
-            alt="Marginal densities of mu and gamma for four settings of step size and friction, exact "
+            alt="Marginal densities of mu and gamma for four combinations of step size and friction, exact "
             "and from each method",
             caption="Figure 1. Marginal densities of mu (top) and gamma (bottom) for the first data set; "
             "the inset enlarges the peak.",
@@ -113,8 +115,8 @@ def _figures(results: dict[str, Any], figures: dict[str, Path]) -> list[report.H
             figures["table1"],
             alt="Error and autocorrelation time of each method in each column, with the paper's numbers",
             caption=f"Table 1 as a figure. Dots are data sets ({results['settings']['data_sets']}), large "
-            "marks medians, lines ranges, black bars the paper's numbers, grey bars the error by chance "
-            "alone.",
+            "markers medians, vertical lines ranges, black bars the paper's numbers, grey bars the error "
+            "due to chance alone.",
         ),
     ]
 
@@ -124,19 +126,19 @@ def _settings(settings: dict[str, Any]) -> dict[str, Any]:
         "data": f"{settings['data_sets']} samples of N = {settings['num_data']} numbers from N(0, 1)",
         "batch": f"n = {settings['batch_size']}, with replacement",
         "chains": f"one per data set, method and column: {settings['num_samples']:,} samples after a "
-        f"burn-in of {settings['burn_in']:,} steps, every step kept",
+        f"burn-in of {settings['burn_in']:,} steps, no thinning",
         "scheme": "Euler, Algorithm 1 of the paper; mass 1, temperature 1, thermal mass 2",
-        "covariance": "dense, from the gradients of all rows of the batch, averaged with kappa_t = 1/t",
+        "covariance": "dense, from the per-row gradients of the batch, averaged with kappa_t = 1/t",
         "precision": "float32",
         "seed": settings["seed"],
     }
 
 
-def _deaths(results: dict[str, Any]) -> list[str]:
+def _failures(results: dict[str, Any]) -> list[str]:
     return [
-        f"{row['label']}, {Column(row['step_size'], row['friction'])}: {sentence}"
+        f"{row['label']}, {Column(row['step_size'], row['friction'])}: {failure}"
         for row in results["rows"]
-        for sentence in row["failures"]
+        for failure in row["failures"]
     ]
 
 
@@ -157,5 +159,5 @@ def _in_ten_thousandths(value: float | None) -> str:
     return "–" if value is None else f"{1e4 * value:.0f}"
 
 
-def _range(bounds: list[float] | None, write: Any) -> str:
-    return "–" if bounds is None else f"[{write(bounds[0])}, {write(bounds[1])}]"
+def _range(bounds: list[float] | None, to_text: Any) -> str:
+    return "–" if bounds is None else f"[{to_text(bounds[0])}, {to_text(bounds[1])}]"

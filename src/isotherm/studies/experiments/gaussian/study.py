@@ -1,7 +1,7 @@
 """Section 4.1 of the CCAdL paper: mean and precision of a normal distribution, Table 1 and Figure 1.
 
-The paper ran one data set; errors differ much between data sets, so this runs many and gives medians and
-ranges. `Settings` holds the sizes; `INFERRED` says what the paper leaves open and how it was settled.
+The paper used one data set. Errors vary strongly between data sets, so this experiment uses many and reports
+medians and ranges. `Settings` holds the sizes; `INFERRED` lists what the paper leaves open and what we chose.
 """
 
 import dataclasses
@@ -38,29 +38,29 @@ from isotherm.versions import versions as run_versions
 PARAMETERS = ("mu", "gamma")
 
 INFERRED = (
-    'SGHMC is run twice. "Noise estimate off" adds no correction for the gradient noise; it is the '
-    'variant whose errors resemble the SGHMC line of the paper, so the claims are judged with it. "Noise '
-    'estimate on" ("SGHMC, corrected") uses the same dense covariance as CCAdL, clipped where the '
-    "noise to be added would need a negative variance.",
-    "RMSE is that of the probabilities of 20 equal bins over 4 exact standard deviations on either side "
-    "of the exact mean, averaged over mu and gamma. The paper does not define it.",
+    'SGHMC is run twice. "Noise estimate off" does not correct for the gradient noise. Its errors '
+    'resemble the SGHMC line of the paper, so the claims are judged with it. "Noise estimate on" '
+    '("SGHMC, corrected") uses the same dense covariance as CCAdL, clipped where the noise to be added '
+    "would need a negative variance.",
+    "RMSE is the error of the probabilities of 20 equal bins spanning the exact mean ± 4 exact standard "
+    "deviations, averaged over mu and gamma. The paper does not define it.",
     "Autocorrelation time is 1 + 2 sum of rho_k, in steps, up to the first negative rho_k, averaged over "
     "mu and gamma.",
     'Batches are drawn with replacement. The paper says "random subset", but its noise covariance '
-    "(N^2/n) V has no factor 1 - n/N, and that is exact for draws with replacement; without, the noise "
-    "would be 10 % weaker.",
-    "Every chain starts at mu = 0, gamma = 1, near the centre of every one of these posteriors. Length of "
-    "the burn-in, start and number of data sets are not in the paper.",
-    "gamma is sampled untransformed, as the printed gradients have it. A chain that steps to gamma < 0 is "
-    "dead: it is counted, and its error enters the medians as infinite.",
-    "Within a data set all methods use the same random numbers, so their differences are sharper than "
-    "their errors.",
+    "(N^2/n) V has no factor 1 - n/N, which is exact for sampling with replacement. Without replacement "
+    "the noise variance would be 10 % smaller.",
+    "Every chain starts at mu = 0, gamma = 1, near the centre of each posterior. The paper does not "
+    "state the length of the burn-in, the starting point or the number of data sets.",
+    "gamma is sampled untransformed, as in the gradients printed in the paper. A chain that steps to "
+    "gamma < 0 has failed: it is counted, and its error enters the medians as infinite.",
+    "Within a data set all methods use the same random numbers, so the differences between methods are "
+    "more precise than the errors themselves.",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Size of the experiment: each of `data_sets` gets one chain of `num_samples` per method and column."""
+    """Size of the experiment. Each data set gets one chain of `num_samples` per method and column."""
 
     data_sets: int = 20
     num_samples: int = 1_000_000
@@ -75,7 +75,7 @@ QUICK = Settings(data_sets=5, num_samples=100_000)
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A line of Table 1. `label` is its name in figures; `variant` tells apart lines of one method."""
+    """A line of Table 1. `label` is its name in figures; `variant` distinguishes lines of the same method."""
 
     name: str
     variant: str
@@ -94,7 +94,7 @@ METHODS = (
 def reproduce(
     out: Path, *, quick: bool, seed: int, console: Console, settings: Settings | None = None
 ) -> dict[str, Any]:
-    """Run the experiment; write `results.json`, `figures/` and `report.html` under `out`."""
+    """Run the experiment, write `results.json`, `figures/` and `report.html` under `out`, and return the results."""
     plots.require_matplotlib()
     settings = (QUICK if quick else FULL) if settings is None else settings
     cells: list[dict[str, Any]] = []
@@ -127,7 +127,7 @@ def reproduce(
 
 
 def write(out: Path, results: dict[str, Any]) -> None:
-    """The record, then the figures and the page, which are functions of the record alone."""
+    """Write the results, then the figures and the page, which depend on the results alone."""
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(results, indent=1, allow_nan=False)
     (out / "results.json").write_text(text + "\n")
@@ -139,14 +139,14 @@ def write(out: Path, results: dict[str, Any]) -> None:
 
 
 def data(seed: int, data_set: int, num_data: int) -> np.ndarray:
-    """The standard normal sample of one data set."""
+    """Return one data set: a standard normal sample."""
     return np.random.default_rng([seed, data_set]).standard_normal(num_data).astype(np.float32)
 
 
 def _run(method: Method, x: np.ndarray, settings: Settings, seed: int, data_set: int) -> list[Draws]:
-    """One chain for each column, side by side. All data sets share the compilation."""
+    """Run one chain per column, all at once. All data sets share one compilation."""
     with warnings.catch_warnings():
-        # Dead chains and clipped noise are counted in the results, which is what these warnings ask for.
+        # The results already report failed chains and clipped noise, so the warnings add nothing.
         warnings.simplefilter("ignore", IsothermWarning)
         runs = sweep(
             gaussian(),
@@ -162,12 +162,12 @@ def _run(method: Method, x: np.ndarray, settings: Settings, seed: int, data_set:
             progress=False,
         )
     if any("interrupted" in line for run in runs for line in run.status):
-        raise KeyboardInterrupt  # `sweep` returns what it has; half a cell of the table is worth nothing
+        raise KeyboardInterrupt  # `sweep` returns the draws so far, but an incomplete chain is of no use here
     return runs
 
 
 def _measure(method: Method, column: Column, run: Draws, x: np.ndarray, settings: Settings) -> dict[str, Any]:
-    """One cell of the table for one data set; a dead chain has its sentence and no numbers."""
+    """Return one cell of the table for one data set. A failed chain has its status message and no numbers."""
     cell: dict[str, Any] = {
         "method": method.name,
         "variant": method.variant,
@@ -192,7 +192,7 @@ def _measure(method: Method, column: Column, run: Draws, x: np.ndarray, settings
 
 
 def _add_densities(figure1: dict[str, Any], method: Method, x: np.ndarray, runs: list[Draws]) -> None:
-    """Histograms as densities, finer than those of the error, for Figure 1."""
+    """Add the densities of a method to Figure 1: histograms with narrower bins than those of the RMSE."""
     marginals, curves = exact_posterior(x).marginals, figure1.setdefault("curves", [])
     edges = {p: measures.bin_edges(marginals[p], bins=40, half_width=5.0) for p in PARAMETERS}
     for p in PARAMETERS:
@@ -214,7 +214,7 @@ def _add_densities(figure1: dict[str, Any], method: Method, x: np.ndarray, runs:
 
 
 def versions() -> dict[str, str]:
-    """What a reader needs to run it again."""
+    """Return the versions of the packages that the results depend on."""
     return {**run_versions(), **{name: metadata.version(name) for name in ("scipy", "matplotlib")}}
 
 

@@ -1,4 +1,4 @@
-"""Table 1: its columns, the paper's numbers, and medians over data sets of one's own."""
+"""Table 1: its columns, the paper's numbers, and our medians over data sets."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ class Column:
     friction: float
 
     def __str__(self) -> str:
-        """As it stands over the column."""
+        """Return the heading of the column."""
         return f"h = {self.step_size:g}, A = {self.friction:g}"
 
 
 COLUMNS = (Column(0.001, 1.0), Column(0.001, 10.0), Column(0.01, 1.0), Column(0.01, 10.0))
 
-# (RMSE, autocorrelation time) by column, from one data set. Which variant of SGHMC it was is inferred.
+# (RMSE, autocorrelation time) by column, from one data set. The variant of SGHMC is inferred.
 PAPER = {
     ("SGHMC", "noise estimate off"): ((0.0148, 236.12), (0.0029, 333.04), (0.0531, 29.78), (0.0132, 39.33)),
     ("SGNHT", ""): ((0.0037, 238.32), (0.0035, 406.71), (0.0044, 26.71), (0.0043, 55.00)),
@@ -35,9 +35,9 @@ _MEASURED = (
 
 
 def table_rows(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per method, variant and column: the median over data sets, the range, and every value.
+    """Return one row per method, variant and column: the median over data sets, the range, and every value.
 
-    A dead chain counts as an infinite error. A number that is not finite is `None`.
+    A failed chain counts as an infinite error. Values that are not finite are `None`.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for cell in cells:
@@ -68,7 +68,7 @@ def _row(members: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _median(values: list[float | None]) -> float | None:
     present = [v for v in values if v is not None]
-    if len(present) < len(values):  # a measure that this method does not have
+    if len(present) < len(values):  # the method does not have this measure
         return None
     middle = float(np.median(present))
     return middle if np.isfinite(middle) else None
@@ -77,7 +77,7 @@ def _median(values: list[float | None]) -> float | None:
 def find(
     rows: Sequence[dict[str, Any]], method: str, column: Column, variant: str | None = None
 ) -> dict[str, Any]:
-    """The row of a method in a column; the first variant where none is named."""
+    """Return the row of a method in a column, of the first variant unless `variant` names one."""
     return next(
         r
         for r in rows

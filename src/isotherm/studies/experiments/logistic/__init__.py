@@ -1,1 +1,1 @@
-"""The paper's experiment `isotherm reproduce logistic`."""
+"""The experiment of section 4.2, run by `isotherm reproduce logistic`."""

@@ -1,4 +1,4 @@
-"""Figure 2 of the paper and the same panels beyond it. Functions of the record alone."""
+"""Figure 2 of the paper, and the same panels for larger steps. Both are drawn from the saved results alone."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_RADIUS = np.sqrt(-2 * np.log(0.05))  # of the ellipse that holds 95 % of a normal distribution in the plane
-_REACH = 2.1  # of the plot, in half axes of the reference's ellipse
+_RADIUS = np.sqrt(-2 * np.log(0.05))  # of the 95 % ellipse of a bivariate normal distribution, in sd
+_REACH = 2.1  # half-width of the plot, in half-widths of the reference ellipse
 
 
 def step_text(h: float) -> str:
-    """Such as `h = 0.2 × 10⁻⁴`."""
+    """Return a step size as text, such as `h = 0.2 × 10⁻⁴`."""
     return f"h = {h / 1e-4:g} × 10⁻⁴"
 
 
 def draw_convergence(
     results: dict[str, Any], methods: Sequence[str], steps: Sequence[float], frictions: Sequence[float]
 ) -> "Figure":
-    """Test log-likelihood of the running mean against data passes: a column a step, a row a friction."""
+    """Draw test log-likelihood of the running mean against data passes, one column per step, one row per friction."""
     figure = plots.new_figure(11.5, 8.6)
     axes = figure.subplots(len(frictions), len(steps), sharex=True, sharey=True)
     level = results["reference"]["test_log_likelihood"]
@@ -53,21 +53,21 @@ def _limits(level: float) -> tuple[float, float]:
 
 
 def _draw_curve(ax: "Axes", row: dict[str, Any], level: float) -> str:
-    """Draws it; a note where there is little to see."""
+    """Draw a curve. Return a note if it leaves the plot or its chains diverge, otherwise an empty string."""
     style = plots.METHODS[row["method"]]
     values = lambda name: np.array([np.nan if v is None else v for v in row[name]])
     x = np.array(row["passes"])
     ax.fill_between(x, values("low"), values("high"), color=style.color, alpha=0.2, lw=0)
     ax.plot(x, values("median"), color=style.color, ls=style.dashes, lw=1.8, label=row["method"])
     if row["died"]:
-        alive = x[np.isfinite(values("median"))]
-        after = f" after pass {alive[-1]:g}" if alive.size else ""
+        finite = x[np.isfinite(values("median"))]
+        after = f" after pass {finite[-1]:g}" if finite.size else ""
         return f"{row['method']}: {row['died']} chains not finite{after}"
     return "" if np.nanmax(values("median")) > _limits(level)[0] else f"{row['method']}: below the plot"
 
 
 def draw_marginals(results: dict[str, Any], methods: Sequence[str], steps: Sequence[float]) -> "Figure":
-    """Two dimensions of the posterior: samples, means and ellipses of 95 %."""
+    """Draw samples, means and 95 % ellipses in two dimensions of the posterior."""
     figure = plots.new_figure(11.5, 4.6)
     axes = figure.subplots(1, len(steps), sharex=True, sharey=True)
     truth = results["reference"]
@@ -89,7 +89,7 @@ def draw_marginals(results: dict[str, Any], methods: Sequence[str], steps: Seque
             if np.any(
                 np.abs(ellipse - mean[:, None]) > _REACH * _RADIUS * np.sqrt(np.diag(covariance))[:, None]
             ):
-                notes.append(f"{method}: beyond the plot, area × {row['area_ratio']:.3g}")
+                notes.append(f"{method}: exceeds the plot, area × {row['area_ratio']:.3g}")
         ax.plot(*_ellipse(mean, covariance), color=plots.EXACT.color, lw=1.6, label="HMC")
         ax.plot(*mean, "o", mfc="none", mec=plots.EXACT.color, ms=10, mew=1.6)
         ax.set_title(f"{step_text(h)}   (s = {results['s'][f'{h:g}']:.2g})", fontsize=11)
@@ -108,9 +108,9 @@ def draw_marginals(results: dict[str, Any], methods: Sequence[str], steps: Seque
 
 def _ellipse(mean: Any, covariance: Any) -> np.ndarray:
     values, vectors = np.linalg.eigh(np.array(covariance))
-    turn = np.linspace(0, 2 * np.pi, 181)
-    circle = np.sqrt(np.maximum(values, 0))[:, None] * np.stack([np.cos(turn), np.sin(turn)])
-    return np.array(mean)[:, None] + _RADIUS * vectors @ circle
+    angle = np.linspace(0, 2 * np.pi, 181)
+    along_axes = np.sqrt(np.maximum(values, 0))[:, None] * np.stack([np.cos(angle), np.sin(angle)])
+    return np.array(mean)[:, None] + _RADIUS * vectors @ along_axes
 
 
 def _legend(figure: "Figure", ax: "Axes") -> None:

@@ -1,4 +1,4 @@
-"""MNIST's sevens and nines, projected to 100 dimensions, and their posterior by Hamiltonian Monte Carlo."""
+"""MNIST 7 v 9 projected to 100 dimensions, and a reference posterior by Hamiltonian Monte Carlo."""
 
 import dataclasses
 import functools
@@ -15,12 +15,12 @@ from isotherm.models import logistic_regression
 
 DIMENSION = 100
 SHOWN = (1, 4)  # the paper's dimensions 2 and 5
-_STEP, _LEAPS, _WARM_UP = 0.25, 8, 100  # in the metric of the Hessian at the mode
+_STEP, _LEAPS, _WARM_UP = 0.25, 8, 100  # of HMC; the step is in the metric of the Hessian at the mode
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Rows for training and for testing."""
+    """Training and test rows."""
 
     x: np.ndarray
     y: np.ndarray
@@ -29,18 +29,18 @@ class Problem:
 
     @property
     def rows(self) -> dict[str, np.ndarray]:
-        """As the posterior takes them."""
+        """The training rows in the form that the posterior takes."""
         return {"x": self.x, "y": self.y}
 
     def test_log_likelihood(self, w: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "..."]:
-        """Mean of log p(y|x, w) over the test rows."""
+        """Return the mean of log p(y|x, w) over the test rows."""
         scores = np.asarray(w, np.float64) @ self.x_test.T.astype(np.float64)
         return np.asarray(-np.logaddexp(0, -self.y_test * scores).mean(axis=-1))
 
 
 @functools.cache
 def problem(seed: int) -> Problem:
-    """Pixels in [0, 1] times an unscaled N(0, 1) matrix of 784 x 100, labels -1 and 1."""
+    """Return the problem: pixels in [0, 1] times an unscaled 784 x 100 matrix of N(0, 1) numbers, labels ±1."""
     digits = load("mnist-7v9")
     projection = np.random.default_rng(seed).normal(size=(digits.x_train.shape[1], DIMENSION))
     project = lambda x: (x @ projection).astype(np.float32)
@@ -53,7 +53,7 @@ def problem(seed: int) -> Problem:
 
 
 def mode(p: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """The mode, by Newton's method in float64, and the Hessian of U there."""
+    """Return the mode, by Newton's method in float64, and the Hessian of U at the mode."""
     x, y, w = p.x.astype(np.float64), p.y.astype(np.float64), np.zeros(DIMENSION)
     for _ in range(30):
         q = 1 / (1 + np.exp(y * (x @ w)))
@@ -63,7 +63,7 @@ def mode(p: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def largest_noise(p: Problem, batch_size: int) -> float:
-    """The largest eigenvalue of the covariance of the gradient noise at the mode: s = h^2 times it."""
+    """Return the largest eigenvalue of the gradient noise covariance at the mode; s is h^2 times this."""
     w, _ = mode(p)
     q = 1 / (1 + np.exp(p.y * (p.x.astype(np.float64) @ w)))
     rows = (p.y * q)[:, None] * p.x
@@ -71,7 +71,7 @@ def largest_noise(p: Problem, batch_size: int) -> float:
 
 
 def reference(runs: int, draws: int, seed: int) -> dict[str, Any]:
-    """Independent runs of Hamiltonian Monte Carlo with all rows in every step, and how well they agree."""
+    """Return the posterior moments from independent runs of full-data HMC, and how well the runs agree."""
     p = problem(seed)
     x, accepted = hamiltonian(p, runs, draws, jax.random.fold_in(jax.random.key(seed), 1))
     flat = x.reshape(-1, DIMENSION)
@@ -92,13 +92,13 @@ def reference(runs: int, draws: int, seed: int) -> dict[str, Any]:
 
 
 def hamiltonian(p: Problem, runs: int, draws: int, key: Key[Array, ""]) -> tuple[np.ndarray, float]:
-    """(run, draw, d), and the share of accepted moves; runs start two standard deviations apart."""
+    """Return draws (run, draw, d) and the acceptance rate. Starts have twice the posterior standard deviation."""
     posterior = logistic_regression()
-    top, hessian = mode(p)
+    w_mode, hessian = mode(p)
     values, vectors = np.linalg.eigh(hessian)
     root = jnp.asarray(vectors / np.sqrt(values), jnp.float32)
-    at, rows = jnp.asarray(top, jnp.float32), jax.tree.map(jnp.asarray, p.rows)
-    log_density = lambda u: posterior.log_density(at + root @ u, rows)
+    centre, rows = jnp.asarray(w_mode, jnp.float32), jax.tree.map(jnp.asarray, p.rows)
+    log_density = lambda u: posterior.log_density(centre + root @ u, rows)
     value_and_gradient = jax.value_and_grad(log_density)
 
     def move(carry: tuple[Array, Array, Array], key: Key[Array, ""]) -> tuple[Any, Any]:
@@ -106,18 +106,18 @@ def hamiltonian(p: Problem, runs: int, draws: int, key: Key[Array, ""]) -> tuple
         keys = jax.random.split(key, 3)
         h = _STEP * jax.random.uniform(keys[0], (), minval=0.7, maxval=1.3)
         r = jax.random.normal(keys[1], u.shape)
-        energy = value - 0.5 * jnp.sum(r * r)
+        log_joint = value - 0.5 * jnp.sum(r * r)
         new, slope, new_value = u, gradient, value
         for _ in range(_LEAPS):
             r = r + h / 2 * slope
             new = new + h * r
             new_value, slope = value_and_gradient(new)
             r = r + h / 2 * slope
-        accept = jnp.log(jax.random.uniform(keys[2])) < new_value - 0.5 * jnp.sum(r * r) - energy
+        accept = jnp.log(jax.random.uniform(keys[2])) < new_value - 0.5 * jnp.sum(r * r) - log_joint
         carry = jax.tree.map(
             lambda a, b: jnp.where(accept, a, b), (new, new_value, slope), (u, value, gradient)
         )
-        return carry, (at + root @ carry[0], accept)
+        return carry, (centre + root @ carry[0], accept)
 
     def run(key: Key[Array, ""]) -> tuple[Array, Array]:
         start, rest = jax.random.split(key)

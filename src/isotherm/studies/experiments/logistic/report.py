@@ -1,4 +1,4 @@
-"""The page and the printed tables of the logistic regression."""
+"""The report page and the printed tables of the logistic regression experiment."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +13,13 @@ from isotherm.studies.experiments.logistic.figures import step_text
 from isotherm.studies.experiments.logistic.table import NEAR, at, find
 
 Panels = tuple[Sequence[str], Sequence[float]]
-_NARROW = ("method", "h", "mean, all", "by chance", "area, all", "covariance", "T")  # columns for a terminal
+_TERMINAL_COLUMNS = ("method", "h", "mean, all", "by chance", "area, all", "covariance", "T")
 
 
 def show(results: dict[str, Any], console: Console) -> None:
-    """Print convergence, distances and the verdicts."""
+    """Print the convergence, the distances from HMC and the verdicts."""
     names, distances = _distances(results)
-    pick = lambda line: tuple(x for x, name in zip(line, names, strict=True) if name in _NARROW)
+    pick = lambda line: tuple(x for x, name in zip(line, names, strict=True) if name in _TERMINAL_COLUMNS)
     verdicts.print_table("Test log-likelihood of the running mean", *_convergence(results), console)
     title, short = "Distance of the samples from HMC, A = 10", [pick(line) for line in distances]
     verdicts.print_table(title, pick(names), short, console)
@@ -34,32 +34,31 @@ def write_page(
     beyond: Panels,
     frictions: Sequence[float],
 ) -> str:
-    """The report as one HTML document."""
+    """Return the report as one HTML document."""
     s, settings, truth = results["s"], results["settings"], results["reference"]
     lead = (
-        "Logistic regression on the sevens and nines of MNIST, 12,214 rows projected to 100 dimensions, gradients "
-        f"from {settings['batch_size']} of them. {verdicts.count(results['claims'])} Marginals from "
-        f"{settings['samples']:,} samples, curves from {settings['chains']} chains over {settings['passes']} passes. "
-        "The scale of the projection is not published; the verdicts are for the one at which the paper's steps "
-        "behave as the paper says (below: what the paper leaves open)."
+        "Logistic regression on the sevens and nines of MNIST: 12,214 rows projected to 100 dimensions, with "
+        f"gradients from {settings['batch_size']} rows. {verdicts.count(results['claims'])} Marginals are from "
+        f"{settings['samples']:,} samples, curves from {settings['chains']} chains of {settings['passes']} passes. "
+        "The paper does not state the scale of the projection. The verdicts are for the scale at which the paper's "
+        "steps behave as it describes (see “What the paper leaves open”)."
     )
     if settings["samples"] < 1_000_000:
-        lead += (
-            " The paper has 1,000,000 samples and 200 passes: with fewer, more of every distance is chance."
-        )
-    wide = ", ".join(f"{s[f'{h:g}']:.2g} at {step_text(h)}" for h in beyond[1])
+        lead += " The paper has 1,000,000 samples and 200 passes; with fewer, more of each distance is due to chance."
+    s_text = ", ".join(f"{s[f'{h:g}']:.2g} at {step_text(h)}" for h in beyond[1])
     sections = [
-        report.Section("What the paper says, and what came out", [verdicts.table(results["claims"])]),
+        report.Section("The paper's claims and our results", [verdicts.table(results["claims"])]),
         report.Section(
             "Figure 2, top row: convergence",
             [
                 report.figure(
                     figures["figure2-convergence"],
-                    alt="Test log-likelihood against data passes by step and friction",
-                    caption="Test log-likelihood of the running posterior mean; lines are medians over chains, bands "
-                    "their range. The line at the top is the mean of HMC. A is the friction, h the time step and s "
-                    "the largest eigenvalue of h² times the covariance of the gradient at the mode: it limits h. "
-                    "The dip: momentum gained on the way down carries the chains past the mode.",
+                    alt="Test log-likelihood against data passes, by step size and friction",
+                    caption="Test log-likelihood of the running posterior mean. Lines are medians over chains, bands "
+                    "their ranges. The line at the top is the posterior mean by HMC. A is the friction, h the step "
+                    "size and s the largest eigenvalue of h² times the gradient noise covariance at the mode, which "
+                    "limits h. The curves dip because the momentum gained during the descent carries the chains past "
+                    "the mode.",
                 ),
                 *_tables("", *_convergence(results, *paper, frictions)),
             ],
@@ -69,9 +68,9 @@ def write_page(
             [
                 report.figure(
                     figures["figure2-marginals"],
-                    alt="Ellipses of 95 % in dimensions 2 and 5 by step",
-                    caption="Ellipses of 95 %, means (crosses) and a thinned cloud of CCAdL's samples; HMC is black, "
-                    "its mean a circle.",
+                    alt="95 % ellipses in dimensions 2 and 5, by step size",
+                    caption="95 % ellipses, means (crosses) and thinned samples of CCAdL. HMC is black, with its "
+                    "mean as a circle.",
                 ),
                 report.paragraph(_DISTANCES),
                 *_tables("", *_distances(results, *paper)),
@@ -81,23 +80,23 @@ def write_page(
             "Beyond the paper: larger steps",
             [
                 report.paragraph(
-                    "The paper's largest step, three and ten times it, with the symmetric scheme and the covariances "
-                    f"that need no gradient per row. s is {wide}. In general Euler's schemes are to be trusted up to "
-                    "s = 0.25 and the symmetric one up to 4 (matrix-free: 0.5); a problem may be kinder than that, "
-                    "as the table shows. All chains start at w = 0, far from the mode, which is hard on a "
-                    "thermostat: heat from the way down stays in xi, and leaves slowly."
+                    "One, three and ten times the paper's largest step, with the symmetric scheme and the "
+                    f"covariances that need no per-row gradients. s is {s_text}. In general the Euler schemes are "
+                    "accurate up to s = 0.25 and the symmetric scheme up to 4 (matrix-free: 0.5); some problems "
+                    "allow more, as the table shows. All chains start at w = 0, far from the mode. This is hard for "
+                    "a thermostat: the heat released during the descent raises xi, which decays slowly."
                 ),
                 report.figure(
                     figures["beyond-convergence"],
                     alt="Test log-likelihood against data passes at larger steps",
-                    caption="Test log-likelihood of the running posterior mean at larger steps. Methods that are not "
-                    "drawn are named in the panel.",
+                    caption="Test log-likelihood of the running posterior mean at larger steps. Each panel names the "
+                    "methods that are not visible.",
                 ),
                 report.figure(
                     figures["beyond-marginals"],
-                    alt="Ellipses of 95 % at larger steps",
-                    caption=f"Ellipses of 95 % from {settings['beyond_samples']:,} samples at the larger steps; HMC "
-                    "is black.",
+                    alt="95 % ellipses at larger steps",
+                    caption=f"95 % ellipses from {settings['beyond_samples']:,} samples at larger steps. HMC is "
+                    "black.",
                 ),
                 *_tables("", *_convergence(results, *beyond, frictions)),
                 *_tables("", *_distances(results, *beyond)),
@@ -107,9 +106,10 @@ def write_page(
             "The reference",
             [
                 report.paragraph(
-                    f"{truth['runs']} runs of HMC, {truth['draws']:,} draws each, {truth['accepted']:.0%} accepted: "
-                    f"R-hat {truth['rhat']:.4f}, means of runs at most {truth['largest_difference']:.2f} posterior "
-                    f"standard deviations apart, test log-likelihood of the mean {truth['test_log_likelihood']:.4f}."
+                    f"{truth['runs']} runs of HMC with {truth['draws']:,} draws each; acceptance rate "
+                    f"{truth['accepted']:.0%}, R-hat {truth['rhat']:.4f}. The means of the runs are at most "
+                    f"{truth['largest_difference']:.2f} posterior standard deviations apart. The test log-likelihood "
+                    f"of the mean is {truth['test_log_likelihood']:.4f}."
                 )
             ],
         ),
@@ -121,14 +121,15 @@ def write_page(
 
 
 _DISTANCES = (
-    "Distance of means and area of ellipses, in dimensions 2 and 5 and in all 100: the mean's distance in "
-    "posterior standard deviations, rms over dimensions (“by chance” from the autocorrelation time and the "
-    "reference's own error); the area of the ellipse over that of HMC, median and range over all 4,950 pairs "
-    "of dimensions; the error of the whole covariance, relative, in the reference's metric, and what chance "
-    "would make of it. The area sees pairs of coordinates; the covariance also sees the narrow directions "
-    "between them, where heat shows first. T, the kinetic temperature, should be 1. xi, the thermostat's "
-    "friction, should be near A under CCAdL, and stands above A under SGNHT, which takes up the gradient "
-    "noise in it. Times are in steps, of which a pass has 24."
+    "Distances from HMC, in dimensions 2 and 5 and in all 100. “Mean” is the distance of the means in "
+    "posterior standard deviations, rms over dimensions; its “by chance” follows from the autocorrelation time "
+    "and the error of the reference. “Area” is the area of the ellipse divided by that of HMC, with median and "
+    "range over all 4,950 pairs of dimensions. “Covariance” is the relative error of the whole covariance in "
+    "the metric of the reference, followed by the error expected by chance. The area depends on pairs of "
+    "coordinates alone; the covariance also covers the narrow directions between them, where excess heat "
+    "appears first. T, the kinetic temperature, should be 1. xi, the friction of the thermostat, should be "
+    "near A with CCAdL; with SGNHT it is above A, since it also absorbs the gradient noise. Times are in "
+    "steps; a pass has 24."
 )
 
 
@@ -142,20 +143,27 @@ def _convergence(
     steps: Sequence[float] | None = None,
     frictions: Sequence[float] | None = None,
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """After 50 passes and at the end; one row a method, step and friction."""
+    """Return a table of values after 50 passes and at the end, one row per method, step and friction."""
     rows = results["convergence"]
     if methods is not None and steps is not None and frictions is not None:
         rows = [find(rows, m, h, A) for h in steps for A in frictions for m in methods]
     last = rows[0]["passes"][-1]
-    ends = [50, last] if last > 50 else [last]
+    checkpoints = [50, last] if last > 50 else [last]
     window = f"T, passes {last // 2} to {last}"
-    header = ("method", "h", "A", *(f"after {e} passes" for e in ends), f"passes until within {NEAR}", window)
+    header = (
+        "method",
+        "h",
+        "A",
+        *(f"after {c} passes" for c in checkpoints),
+        f"passes until within {NEAR}",
+        window,
+    )
     return header, [
         (
-            r["method"] + (f" ({r['died']} died)" if r["died"] else ""),
+            r["method"] + (f" ({r['died']} not finite)" if r["died"] else ""),
             f"{r['step_size']:g}",
             f"{r['friction']:g}",
-            *(f"{at(r, e):.3f}" if np.isfinite(at(r, e)) else "–" for e in ends),
+            *(f"{at(r, c):.3f}" if np.isfinite(at(r, c)) else "–" for c in checkpoints),
             "–" if r["passes_to_near"] is None else str(r["passes_to_near"]),
             "–" if r["kinetic"] is None else f"{r['kinetic']:.2f}",
         )

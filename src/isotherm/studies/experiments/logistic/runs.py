@@ -1,4 +1,4 @@
-"""The chains of section 4.2: how fast the mean converges, and which distribution the samples have."""
+"""The chains of section 4.2: convergence of the mean, and the distribution of the samples."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,34 +27,34 @@ METHODS: dict[str, Callable[..., Sampler]] = {
     "CCAdL symmetric, low rank": partial(CCAdL, covariance=DiagonalLowRank(rank=16), scheme="symmetric"),
     "CCAdL symmetric, matrix-free": partial(CCAdL, covariance=MatrixFree(), scheme="symmetric"),
 }
-# Time of a step over that of SGNHT, roughly; an estimate of the time that is left is made of them.
+# Approximate time of a step relative to SGNHT, for the estimate of the remaining time.
 COSTS = {"SGHMC": 1, "SGNHT": 1, "SGHMC, corrected": 20, "CCAdL": 5, "CCAdL symmetric": 3}
-_PILOTS = 4  # a pilot run is doubled less often than this
+_PILOTS = 4  # at most this many pilot runs, each twice as long as the one before
 
 
 def convergence(
     method: str, step_size: float, frictions: Sequence[float], chains: int, passes: int, seed: int
 ) -> dict[str, Any]:
-    """Test log-likelihood of the running mean from w = 0, for each friction and chain, at whole passes.
+    """Return the test log-likelihood of the running mean at whole passes, for each friction and chain.
 
-    A chain that died has `None` from there on.
+    Chains start at w = 0. Values after a chain has diverged are `None`.
     """
     p = problem(seed)
     steps = round(passes * len(p.y) / BATCH_SIZE)
-    at = np.unique(np.linspace(0, passes, min(passes, 100) + 1).round()[1:].astype(int))
-    ends = np.maximum(1, np.round(at * len(p.y) / BATCH_SIZE).astype(int))
+    checkpoints = np.unique(np.linspace(0, passes, min(passes, 100) + 1).round()[1:].astype(int))
+    ends = np.maximum(1, np.round(checkpoints * len(p.y) / BATCH_SIZE).astype(int))
     samplers = [METHODS[method](step_size=step_size, friction=A) for A in frictions]
     runs = _sweep(seed, samplers, chains=chains, num_draws=steps)
-    out: dict[str, Any] = {"passes": at.tolist(), "log_likelihood": [], "kinetic": [], "died": []}
+    out: dict[str, Any] = {"passes": checkpoints.tolist(), "log_likelihood": [], "kinetic": [], "died": []}
     for run in runs:
         x = np.asarray(run.posterior, np.float64)
         means = np.cumsum(x, axis=1)[:, ends[ends <= x.shape[1]] - 1] / ends[ends <= x.shape[1], None]
         values = np.full((chains, len(ends)), np.nan)
         values[:, : means.shape[1]] = p.test_log_likelihood(means)
-        values[np.arange(len(ends))[None, :] >= _alive(run, ends)[:, None]] = np.nan
+        values[np.arange(len(ends))[None, :] >= _checkpoints_reached(run, ends)[:, None]] = np.nan
         out["log_likelihood"].append([[_number(v) for v in line] for line in values])
-        heat = np.asarray(run.stats["kinetic_temperature"])[run.lengths == steps, x.shape[1] // 2 :]
-        out["kinetic"].append(_number(heat.mean()) if heat.size else None)
+        temperatures = np.asarray(run.stats["kinetic_temperature"])[run.lengths == steps, x.shape[1] // 2 :]
+        out["kinetic"].append(_number(temperatures.mean()) if temperatures.size else None)
         out["died"].append(int(np.sum(run.lengths < steps)))
     return out
 
@@ -69,27 +69,27 @@ def marginal(
     pilot: int,
     seed: int,
 ) -> dict[str, Any]:
-    """One chain: its burn-in by the rule of `burn_in_of`, then moments over `num_samples` steps.
+    """Run one chain and return its moments over `num_samples` steps after the burn-in chosen by `burn_in_of`.
 
-    Mean and variances are those of every step, correlations those of every `thinning`-th.
+    Means and variances use every step, correlations every `thinning`-th.
     """
     sampler = METHODS[method](step_size=step_size, friction=friction)
-    own = partial(_sweep, seed, [sampler], chains=1, fold=chain + 1, thinning=thinning)
+    run_chain = partial(_sweep, seed, [sampler], chains=1, fold=chain + 1, thinning=thinning)
     burn_in, length = None, pilot
     for length in [pilot * 2**i for i in range(_PILOTS)]:
-        (first,) = own(num_draws=length // thinning)
-        if first.lengths[0] < length // thinning:
-            return {"died": True, "status": first.status[0]}
-        burn_in = burn_in_of(problem(seed).test_log_likelihood(first.posterior[0]))
+        (pilot_run,) = run_chain(num_draws=length // thinning)
+        if pilot_run.lengths[0] < length // thinning:
+            return {"died": True, "status": pilot_run.status[0]}
+        burn_in = burn_in_of(problem(seed).test_log_likelihood(pilot_run.posterior[0]))
         if burn_in is not None:
             break
     burn_in_steps = length if burn_in is None else burn_in * thinning
-    (run,) = own(num_draws=num_samples // thinning, burn_in=burn_in_steps)
+    (run,) = run_chain(num_draws=num_samples // thinning, burn_in=burn_in_steps)
     x = np.asarray(run.posterior[0], np.float64)
     if run.lengths[0] < len(x) or len(x) < num_samples // thinning:
         return {"died": True, "status": run.status[0]}
     if not np.all(np.isfinite(run.moments.variance)):
-        return {"died": True, "status": "moments beyond the range of float32"}
+        return {"died": True, "status": "the moments overflowed float32"}
     times = [thinning * autocorrelation_time(x[:, i]) for i in range(DIMENSION)]
     sd = np.sqrt(np.asarray(run.moments.variance)[0])
     cloud = x[:: max(1, len(x) // 400), list(SHOWN)]
@@ -110,10 +110,11 @@ def marginal(
 
 
 def burn_in_of(series: np.ndarray) -> int | None:
-    """Twice the draws after which the test log-likelihood first reaches its later level; `None` if it has none yet.
+    """Return twice the number of draws until the test log-likelihood reaches its final level.
 
-    The level is that of the second half. It is one if third and fourth quarter differ by less than half its standard
-    deviation, and it is reached at its mean less one standard deviation.
+    The level is that of the second half, and is reached at its mean minus one standard deviation. Returns `None` if
+    there is no level yet, that is, if the means of the third and fourth quarters differ by half the standard
+    deviation of the second half or more.
     """
     half = series[len(series) // 2 :]
     third, fourth = np.array_split(half, 2)
@@ -134,7 +135,7 @@ def _sweep(
     fold: int = 0,
 ) -> list[Draws]:
     with warnings.catch_warnings():
-        # Steps that are too long and noise that is clipped are what the experiment shows.
+        # Steps that are too large and clipped noise are part of what the experiment shows.
         warnings.simplefilter("ignore", IsothermWarning)
         runs = sweep(
             logistic_regression(),
@@ -154,8 +155,8 @@ def _sweep(
     return runs
 
 
-def _alive(run: Draws, ends: np.ndarray) -> np.ndarray:
-    """For each chain, how many of the checkpoints it reached."""
+def _checkpoints_reached(run: Draws, ends: np.ndarray) -> np.ndarray:
+    """Return the number of checkpoints that each chain reached."""
     return np.searchsorted(ends, run.lengths, side="right")
 
 

@@ -1,6 +1,6 @@
-"""Section 4.2 of the CCAdL paper: logistic regression on MNIST's sevens and nines, Figure 2, and beyond it.
+"""Section 4.2 of the CCAdL paper: logistic regression on MNIST 7 v 9, Figure 2, and larger steps.
 
-`Settings` holds the sizes; `INFERRED` says what the paper leaves open and how it was settled.
+`Settings` holds the sizes; `INFERRED` lists what the paper leaves open and what we chose.
 """
 
 import dataclasses
@@ -26,20 +26,22 @@ BEYOND = ("SGNHT", "CCAdL", "CCAdL symmetric", "CCAdL symmetric, low rank", "CCA
 STEPS = (0.2e-4, 0.5e-4, 1e-4)
 LARGER = (1e-4, 3e-4, 1e-3)
 FRICTIONS = (1.0, 10.0, 50.0)
-FRICTION = 10.0  # of the marginals
+FRICTION = 10.0  # for the marginals
 
 INFERRED = (
-    "Pixels are divided by 255 and multiplied by a matrix of independent N(0, 1) numbers, 784 x 100, unscaled: of "
-    "the scalings tried, the one at which the paper's steps behave as the paper says.",
-    "Chains start at w = 0; the mean runs from the first step on. Values of A other than 10 are not in the text.",
-    'SGHMC is run with its noise estimate off, which is "SGHMC", and on, with the same dense covariance as CCAdL, '
-    'which is "SGHMC, corrected". Where the noise to be added would need a negative variance it is clipped.',
-    "Burn-in of the marginals ends at twice the time at which the test log-likelihood of the current sample first "
-    "reaches the level (mean less one standard deviation) of the second half of a pilot run, whose third and fourth "
-    "quarter must agree within half a standard deviation; else the pilot is doubled.",
-    "The reference is Hamiltonian Monte Carlo with all rows in every step, eight leaps, in the metric of the Hessian "
-    "at the mode; its runs start two standard deviations from it.",
-    "Dimensions 2 and 5 are counted from 1. They depend on the projection, which is not published.",
+    "Pixels are divided by 255 and multiplied by an unscaled 784 x 100 matrix of independent N(0, 1) numbers: of the "
+    "scalings tried, this is the one at which the paper's steps behave as the paper says.",
+    "Chains start at w = 0, and the running mean includes every step. The text gives no value of A other than 10.",
+    'SGHMC is run with its noise estimate off ("SGHMC") and on, with the same dense covariance as CCAdL '
+    '("SGHMC, corrected"). The noise to be added is clipped where it would need a negative variance.',
+    "The burn-in of the marginals is chosen by a pilot run. It ends at twice the time at which the test "
+    "log-likelihood of the current sample first reaches the level (mean minus one standard deviation) of the second "
+    "half of the pilot run. If the third and fourth quarters of the pilot run differ by more than half a standard "
+    "deviation, its length is doubled.",
+    "The reference is Hamiltonian Monte Carlo with all rows in every step, eight leapfrog steps per draw, in the "
+    "metric of the Hessian at the mode. Its starting points are spread around the mode with twice the posterior "
+    "standard deviation.",
+    "Dimensions 2 and 5 are counted from 1. They depend on the projection matrix, which is not published.",
     "Batches are drawn with replacement, for which the paper's noise covariance is exact.",
 )
 
@@ -48,12 +50,13 @@ INFERRED = (
 class Settings:
     """Size of the experiment.
 
-    - `chains`, `passes`: of each curve of convergence.
-    - `samples`, `corrected_samples`, `beyond_samples`: after burn-in, of a marginal in the paper's panels, of
-      "SGHMC, corrected" (an eigendecomposition in every step) and beyond the paper.
-    - `thinning`, `pilot`: steps between kept samples, steps of the first pilot run.
-    - `runs`, `draws`: of the reference.
-    - `paper`, `steps`, `beyond`, `larger`: methods and steps of the paper's panels and of those beyond them.
+    - `chains`, `passes`: chains and passes of each convergence curve.
+    - `samples`, `corrected_samples`, `beyond_samples`: samples after burn-in of a marginal in the paper's panels, of
+      "SGHMC, corrected" (which needs an eigendecomposition in every step), and in the panels beyond the paper.
+    - `thinning`, `pilot`: steps between kept samples, and steps of the first pilot run.
+    - `runs`, `draws`: runs of the reference and draws in each.
+    - `paper`, `steps`: methods and step sizes of the paper's panels; `beyond`, `larger`: those of the panels
+      beyond the paper.
     """
 
     chains: int = 5
@@ -91,19 +94,21 @@ QUICK = Settings(
 def reproduce(
     out: Path, *, quick: bool, seed: int, console: Console, settings: Settings | None = None
 ) -> dict[str, Any]:
-    """Run the experiment; write `results.json`, `figures/` and `report.html` under `out`."""
+    """Run the experiment, write `results.json`, `figures/` and `report.html` under `out`, and return the results."""
     plots.require_matplotlib()
     settings = (QUICK if quick else FULL) if settings is None else settings
     parts = plan(settings, seed)
     done = compute(parts, out / "parts", title="logistic", console=console)
     truth = done["reference"]
-    of = {"convergence": [], "marginal": []}
+    by_kind = {"convergence": [], "marginal": []}
     for part in parts:
         kind = part.name.split("-")[0]
-        if kind in of:
-            of[kind].append((part.arguments, done[part.name]))
-    curves = [row for arguments, result in of["convergence"] for row in converged(arguments, result, truth)]
-    marginals = [distribution(arguments, result, truth) for arguments, result in of["marginal"]]
+        if kind in by_kind:
+            by_kind[kind].append((part.arguments, done[part.name]))
+    curves = [
+        row for arguments, result in by_kind["convergence"] for row in converged(arguments, result, truth)
+    ]
+    marginals = [distribution(arguments, result, truth) for arguments, result in by_kind["marginal"]]
     noise = largest_noise(problem(seed), BATCH_SIZE)
     results = {
         "experiment": "logistic",
@@ -121,7 +126,7 @@ def reproduce(
 
 
 def plan(settings: Settings, seed: int) -> list[Part]:
-    """All parts, each once. The numbers of a method differ between panels and its program does not."""
+    """Return the parts, without duplicates. Panels of one method share a compilation and differ in numbers only."""
     s, num_data = settings, len(problem(seed).y)
     runs_cost = s.runs * s.draws * 8.0
     parts = {
@@ -132,26 +137,26 @@ def plan(settings: Settings, seed: int) -> list[Part]:
     ]:
         name = f"{method} {step:g}".replace(",", "").replace(" ", "-")
         cost = float(COSTS.get(method, 2))
-        own: dict[str, Any] = {"method": method, "step_size": step, "seed": seed}
-        curve = own | {"frictions": list(FRICTIONS), "chains": s.chains, "passes": s.passes}
+        common: dict[str, Any] = {"method": method, "step_size": step, "seed": seed}
+        curve = common | {"frictions": list(FRICTIONS), "chains": s.chains, "passes": s.passes}
         passes = float(len(FRICTIONS) * s.chains * s.passes)
         samples = s.samples if step in s.steps and method in s.paper else s.beyond_samples
         samples = s.corrected_samples if method == "SGHMC, corrected" else samples
-        shape = {
+        size = {
             "friction": FRICTION,
             "chain": 0,
             "num_samples": samples,
             "thinning": s.thinning,
             "pilot": s.pilot,
         }
-        long = (samples + 2 * s.pilot) * BATCH_SIZE / num_data
+        marginal_passes = (samples + 2 * s.pilot) * BATCH_SIZE / num_data
         parts[f"c {name}"] = Part(f"convergence-{name}", convergence, curve, passes, cost)
-        parts[f"m {name}"] = Part(f"marginal-{name}", marginal, own | shape, long, cost)
+        parts[f"m {name}"] = Part(f"marginal-{name}", marginal, common | size, marginal_passes, cost)
     return list(parts.values())
 
 
 def write(out: Path, results: dict[str, Any]) -> None:
-    """The record, then the figures and the page, which are functions of the record alone."""
+    """Write the results, then the figures and the page, which depend on the results alone."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     s = results["settings"]

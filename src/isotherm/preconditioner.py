@@ -5,7 +5,6 @@ about the covariance of the posterior, so that one step size fits all directions
 """
 
 import abc
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
-from isotherm.records import GradientEstimate
+from isotherm.records import GradientEstimate, LinearOperator
 
 
 class Preconditioner(eqx.Module):
@@ -59,7 +58,7 @@ class PulledNoise(eqx.Module):
     """L' C L for the C of one batch."""
 
     preconditioner: Preconditioner
-    operator: Any
+    operator: LinearOperator
 
     def mv(self, x: PyTree) -> PyTree:
         """L' C L x."""

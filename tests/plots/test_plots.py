@@ -70,7 +70,7 @@ def test_names_choose_and_wrong_ones_are_refused():
         ValueError, match=r"`names` must be names of parameters; got 'v'. There are b, w\[0\]"
     ):
         plots.traces(draws, ["v"])
-    with pytest.raises(ValueError, match=r"`names` must be of 1 to 8 parameters; got \('w',\)"):
+    with pytest.raises(ValueError, match=r"`names` must be the names of 1 to 8 parameters; got \('w',\)"):
         plots.traces(draws, ["w"])
 
 
@@ -110,7 +110,7 @@ def test_errors_against_a_reference_are_in_its_standard_deviations():
     np.testing.assert_allclose(found[:3], last, rtol=1e-6)
     np.testing.assert_allclose(found[3], np.sqrt(np.sum((x.mean(axis=0) / sd) ** 2) / (SIZE + 1)), rtol=1e-6)
     plots.convergence(draws, reference=reference)
-    with pytest.raises(ValueError, match="`reference` must be of the same parameters as `draws`: b, w"):
+    with pytest.raises(ValueError, match="`reference` must be made of the same parameters as `draws`: b, w"):
         plots.convergence(draws, reference={"w": np.zeros(3), "b": 0.0})
 
 
@@ -123,7 +123,7 @@ def test_marginals_have_the_reference_in_black():
     other = plots.marginals(draws, ["w[4]"], reference=run()).axes[0].lines[-1]
     # A density of a hundred draws or more: its area is one.
     assert np.trapezoid(other.get_ydata(), other.get_xdata()) == pytest.approx(1, abs=0.05)
-    with pytest.raises(ValueError, match="`reference` must be of the same parameters"):
+    with pytest.raises(ValueError, match="`reference` must be made of the same parameters"):
         plots.marginals(draws, ["b"], reference={"b": 0.0})
 
 

@@ -57,7 +57,7 @@ def test_a_bad_run_says_what_to_do(tmp_path):
     draws = made_draws(shift=3.0)
     text = text_of(iso.report(draws, tmp_path / "page.html").read_text())
     assert "not passed Do not trust these draws yet: R-hat of" in text
-    assert re.search(r"mend this, first things first: R-hat of \w+ is \d", text)
+    assert re.search(r"before you use the draws, in this order: R-hat of \w+ is \d", text)
     assert "iso.diagnose was not run" in text
 
 

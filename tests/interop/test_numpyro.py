@@ -280,8 +280,8 @@ BAD = {
         (X, Y),
         "written with a plate of rows; got `y` outside any plate. Put `with numpyro.plate",
     ),
-    "nothing observed": (nothing_observed, (X, Y), "a model of data; got no observed site. Write .*obs=y"),
-    "no parameters": (no_parameters, (X, Y), "a model of parameters; got no latent site"),
+    "nothing observed": (nothing_observed, (X, Y), "one with data; got no observed site. Write .*obs=y"),
+    "no parameters": (no_parameters, (X, Y), "one with parameters; got no latent site"),
     "fixed plate": (
         fixed_plate,
         (X, Y),
@@ -313,7 +313,7 @@ BAD = {
         (X, Y),
         "supports are fixed; got a support of 'w' that depends on other",
     ),
-    "random numbers": (random_numbers, (X, Y), "a function of its sites; got `numpyro.prng_key"),
+    "random numbers": (random_numbers, (X, Y), "random only at its sites; got `numpyro.prng_key"),
     "centred": (
         centred,
         (X, Y),

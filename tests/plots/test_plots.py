@@ -97,7 +97,7 @@ def test_temperatures_have_the_bands_of_theory():
     shifted = plots.temperatures(run(sampler=uncontrolled, noise_friction=3.0)).axes[2]
     assert "theory 5, 0.2" in shifted.get_title(loc="right")
     assert "theory" not in plots.temperatures(run(sampler=uncontrolled)).axes[2].get_title(loc="right")
-    with pytest.raises(ValueError, match="`draws` must be of a sampler with a momentum; got 'SGLD'"):
+    with pytest.raises(ValueError, match="`draws` must be from a sampler with momentum; got 'SGLD'"):
         plots.temperatures(made(np.zeros((2, 9)), sampler={"name": "SGLD"}))
 
 

@@ -37,20 +37,20 @@ def likelihood_of(
         raise must("extra", "None unless `likelihood` is a function", extra)
     if callable(kind):
         start = {name: jnp.asarray(x, float) for name, x in (extra or {}).items()}
-        return Likelihood(Own(kind, takes_extra=extra is not None), None, start)
+        return Likelihood(UserDefined(kind, takes_extra=extra is not None), None, start)
     if kind == "gaussian":
         if scale is None:
-            return Likelihood(Gaussian(None), _same, {"log_scale": jnp.zeros(())})
+            return Likelihood(Gaussian(None), _identity, {"log_scale": jnp.zeros(())})
         if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < np.inf:
             raise must("scale", "a positive number", scale, "Leave it out if the scale is unknown.")
-        return Likelihood(Gaussian(float(scale)), _same, {})
+        return Likelihood(Gaussian(float(scale)), _identity, {})
     if kind not in _NAMED:
         names = ", ".join(f'"{name}"' for name in ("gaussian", *_NAMED))
         raise must("likelihood", f"one of {names}, or a function `(outputs, y) -> one value per row`", kind)
     return Likelihood(*_NAMED[kind], {})
 
 
-class Own(eqx.Module):
+class UserDefined(eqx.Module):
     """A likelihood from a function that the user wrote."""
 
     function: Callable[..., Array]
@@ -105,7 +105,7 @@ def poisson(outputs: Array, y: Array, extra: Params) -> Rows:
     return _rows(_where(density, (count >= 0) & (count == jnp.round(count))))
 
 
-def _same(outputs: Array) -> Array:
+def _identity(outputs: Array) -> Array:
     return outputs
 
 

@@ -62,7 +62,7 @@ class Network:
         return self.parts.outputs(params, x)
 
     def mean(self, params: Params, x: PyTree) -> Array:
-        """The mean of y for a batch of rows: probabilities where y is a class."""
+        """The mean of y for a batch of rows: for classes, their probabilities."""
         if self.likelihood.mean is None:
             raise must(
                 "likelihood", "one of the named ones, whose mean is known", "a function", "Use `apply`."

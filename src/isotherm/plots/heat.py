@@ -47,7 +47,7 @@ def draw_temperatures(draws: Draws, *, narrow: bool = False) -> "Figure":
     kinetic = own.stats.get("kinetic_temperature")
     if kinetic is None:
         name = own.settings["sampler"]["name"]
-        raise must("draws", "of a sampler with a momentum", name, "`SGLD` and NUTS keep no temperature.")
+        raise must("draws", "from a sampler with momentum", name, "`SGLD` and NUTS record no temperature.")
     panels = [("kinetic temperature", kinetic, _kinetic(own.settings))]
     if "xi" in own.stats:
         panels.append(("thermostat ξ", own.stats["xi"], _xi(own.settings)))

@@ -1,4 +1,4 @@
-"""The look of all figures: one palette, one colour per method. Matplotlib is imported only to draw."""
+"""The style of all figures: one palette, one colour per method. Matplotlib is imported only to draw."""
 
 import dataclasses
 import io

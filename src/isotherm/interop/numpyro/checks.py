@@ -55,15 +55,15 @@ def check_run(run: DryRun) -> None:
             )
     if run.draws_numbers:
         raise _bad(
-            "a function of its sites",
+            "one that is random only at its sites",
             "`numpyro.prng_key()`",
             "Sample at sites, or pass the random numbers as arguments.",
         )
     if not any(site.latent for site in run.sites.values()):
-        raise _bad("a model of parameters", "no latent site")
+        raise _bad("one with parameters", "no latent site")
     if not any(site.observed for site in run.sites.values()):
         raise _bad(
-            "a model of data",
+            "one with data",
             "no observed site",
             "Write `numpyro.sample(..., obs=y)` and pass y as an argument.",
         )
@@ -183,7 +183,7 @@ def check_trial(trial: Trial) -> None:
             )
 
 
-def steady(trial: Trial) -> tuple[str, ...]:
+def row_independent_sites(trial: Trial) -> tuple[str, ...]:
     """The deterministic sites that do not depend on the rows."""
     return tuple(name for name, x in trial.values[0].items() if _same(x, trial.values[1][name]))
 

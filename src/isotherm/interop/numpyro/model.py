@@ -19,7 +19,7 @@ except ImportError as error:
     raise missing_extra("iso.interop.numpyro", "numpyro") from error
 
 from isotherm.interop.numpyro import checks
-from isotherm.interop.numpyro.run import DryRun, Outside, RowLikelihood, as_shapes, tried
+from isotherm.interop.numpyro.run import DryRun, RowIndependent, RowLikelihood, as_shapes, trial_of
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -40,7 +40,7 @@ class Model:
     posterior: Posterior
     data: dict[str, Any]
     init: dict[str, Array]
-    deterministic: Outside
+    deterministic: RowIndependent
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.posterior, self.data, self.init))
@@ -118,10 +118,14 @@ def posterior(
     of_rows = {name: s.plates[plate] for name, s in sites.items() if s.observed and plate in s.plates}
     others = tuple(name for name, s in sites.items() if s.type == "sample" and name not in of_rows)
     likelihood = RowLikelihood(model, arguments, tuple(of_rows.items()))
-    prior = Outside(model, arguments, ends, others)
+    prior = RowIndependent(model, arguments, ends, others)
     deterministic = tuple(name for name, s in sites.items() if s.type == "deterministic")
-    trial = tried(
-        likelihood, prior, Outside(model, arguments, ends, deterministic), latents, checks.some_rows(data)
+    trial = trial_of(
+        likelihood,
+        prior,
+        RowIndependent(model, arguments, ends, deterministic),
+        latents,
+        checks.some_rows(data),
     )
     checks.check_trial(trial)
     transforms = {name: None if sites[name].real else t for name, t in trial.transforms[0].items()}
@@ -130,10 +134,10 @@ def posterior(
         Posterior(likelihood, prior, batched=True, transforms=transforms if constrained else None),
         data,
         trial.init,
-        Outside(model, arguments, ends, checks.steady(trial)),
+        RowIndependent(model, arguments, ends, checks.row_independent_sites(trial)),
     )
 
 
 @eqx.filter_jit
-def _at_each(sites: Outside, params: PyTree[Array]) -> dict[str, Array]:
+def _at_each(sites: RowIndependent, params: PyTree[Array]) -> dict[str, Array]:
     return jax.lax.map(sites.values, params, batch_size=_AT_ONCE)

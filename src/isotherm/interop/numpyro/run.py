@@ -60,7 +60,7 @@ def labels(model: Callable[..., Any], count: int) -> list[str]:
     return [names[i] if i < len(names) else f"args.{i}" for i in range(count)]
 
 
-def started(model: Callable[..., Any], args: tuple[Any, ...], *, radius: float) -> dict:
+def trace_near_zero(model: Callable[..., Any], args: tuple[Any, ...], *, radius: float) -> dict:
     """The sites of a run whose unconstrained latent values are uniform in ±radius."""
     start = init_to_uniform(radius=radius)
     run = handlers.substitute(handlers.seed(model, jax.random.key(0)), substitute_fn=start)
@@ -105,7 +105,7 @@ class DryRun(Messenger):
 
         def run(args: tuple[Any, ...]) -> None:
             with self:
-                trace = started(model, args, radius=0.0)
+                trace = trace_near_zero(model, args, radius=0.0)
             self.sites = {name: _site(site) for name, site in trace.items() if site["type"] != "plate"}
 
         try:
@@ -174,7 +174,7 @@ def _along(x: Array, axis: int) -> Float[Array, " n"]:
     return jnp.sum(x, axis=tuple(i for i in range(x.ndim) if i != x.ndim + axis))
 
 
-class Outside(eqx.Module):
+class RowIndependent(eqx.Module):
     """Sites that do not depend on the rows, from a run on two rows: those of the prior, or deterministic ones."""
 
     model: Callable[..., Any]
@@ -214,16 +214,16 @@ class Trial(eqx.Module):
 
 
 @compile_quickly
-def tried(
+def trial_of(
     likelihood: RowLikelihood,
-    prior: Outside,
-    deterministic: Outside,
+    prior: RowIndependent,
+    deterministic: RowIndependent,
     latents: tuple[str, ...],
     rows: dict[str, Array],
 ) -> Trial:
     """The trial of a model, compiled as one program."""
     ends, model, arguments = prior.rows, likelihood.model, likelihood.arguments
-    middle, random = (started(model, arguments.filled(ends), radius=radius) for radius in (0.0, 1.0))
+    middle, random = (trace_near_zero(model, arguments.filled(ends), radius=radius) for radius in (0.0, 1.0))
     params = {name: random[name]["value"] for name in latents}
     bijections = lambda trace: {name: biject_to(trace[name]["fn"].support) for name in latents}
     on_rows = lambda sites: eqx.tree_at(lambda s: s.rows, sites, rows)

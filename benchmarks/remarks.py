@@ -70,6 +70,8 @@ class Scaled(iso.extend.Covariance):
     contrasts: int = eqx.field(default=1, static=True)
 
     has_root = True
+    controls_all = True
+    bears_large_steps = True
 
     @property
     def dense(self):

@@ -1,4 +1,4 @@
-"""Coordinates of the sampler's own: the same chain as on the posterior written in them."""
+"""A preconditioned chain is the same as a plain chain on the posterior in the new coordinates."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def test_there_and_back(chart):
 
 @kinds
 def test_forces_and_contrasts_are_pulled_back(chart):
-    """L' x, by the transpose that autodiff finds."""
+    """L' x equals the transpose by autodiff."""
     x = {"a": jnp.asarray([1.0, 2.0]), "b": jnp.asarray(-1.0)}
     pull = lambda y: jax.vjp(chart.to_params, V)[1](y)[0]
     two = jax.tree.map(lambda leaf: jnp.stack([leaf, 3 * leaf]), x)
@@ -58,7 +58,7 @@ def test_forces_and_contrasts_are_pulled_back(chart):
     ids=["symmetric dense", "matrix-free", "SGLD"],
 )
 def test_a_chain_is_that_of_the_posterior_in_its_coordinates(sampler):
-    """Draws, moments and temperatures: v moves as without a preconditioner on log p(center + L v)."""
+    """Draws, moments and temperatures equal those of a plain chain on log p(center + L v)."""
     posterior, data, _ = normal_mean()
     root = np.array([[0.2, 0.05], [-0.02, 0.1]], np.float32)
     center = jnp.asarray([0.1, -0.2])
@@ -74,9 +74,8 @@ def test_a_chain_is_that_of_the_posterior_in_its_coordinates(sampler):
     theirs = iso.sample(moved, data, jnp.asarray([0.5, 1.0]), **common)
     x = np.asarray(center) + theirs.posterior @ root.T
     np.testing.assert_allclose(ours.posterior, x, atol=2e-4)
-    if not isinstance(
-        sampler, iso.SGLD
-    ):  # whose mean gradient is paired with the mean position one step later
+    # SGLD pairs the mean gradient with the mean position one step later.
+    if not isinstance(sampler, iso.SGLD):
         np.testing.assert_allclose(ours.moments.temperature, theirs.moments.temperature, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(
         ours.moments.mean, np.asarray(center) + theirs.moments.mean @ root.T.astype(np.float64), atol=2e-4
@@ -84,7 +83,7 @@ def test_a_chain_is_that_of_the_posterior_in_its_coordinates(sampler):
     assert ours.record.s == pytest.approx(theirs.record.s, rel=1e-2)
 
 
-def test_low_rank_is_the_matrix_that_it_says():
+def test_low_rank_equals_its_matrix():
     rng = np.random.default_rng(0)
     u = np.linalg.qr(rng.normal(size=(5, 2)))[0].T.astype(np.float32)
     like = {"a": jnp.zeros(2), "b": jnp.zeros((3,))}

@@ -1,4 +1,4 @@
-"""Constrained parameters: bijections, their volume, and posteriors that never leave their support."""
+"""Constrained parameters: bijections, their Jacobians, and posteriors that never leave their support."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 @each
 def test_there_and_back_and_the_volume_between(transform, size):
-    """The inverse; and log |det| of the Jacobian by autodiff (of a simplex, of all coordinates but the last)."""
+    """log |det| of the Jacobian equals that of autodiff (for a simplex, of all coordinates but the last)."""
     x = jnp.asarray(np.random.default_rng(0).normal(size=size), jnp.float32)
     y = transform(x)
     np.testing.assert_allclose(transform.inv(y), x, rtol=1e-4, atol=1e-5)
@@ -33,8 +33,8 @@ def test_there_and_back_and_the_volume_between(transform, size):
 
 
 @each
-def test_each_lands_where_it_should(transform, size):
-    """Also with leading axes, as draws have them."""
+def test_values_are_inside_the_support(transform, size):
+    """Also with leading axes, as in draws."""
     y = np.asarray(transform(jnp.asarray(np.random.default_rng(1).normal(size=(5, 2, size)), jnp.float32)))
     match transform:
         case iso.Positive():
@@ -49,7 +49,7 @@ def test_each_lands_where_it_should(transform, size):
             assert y.shape[-1] == size + 1
 
 
-def test_a_prefix_of_the_tree_will_do():
+def test_transforms_may_be_a_prefix_of_the_tree():
     constraint = Constraint({"a": iso.Positive(), "b": None})
     free = {"a": {"x": jnp.zeros(2), "y": jnp.ones(())}, "b": [jnp.ones(3)]}
     params = constraint.constrained(free)
@@ -59,7 +59,7 @@ def test_a_prefix_of_the_tree_will_do():
 
 
 class Exp:
-    """By NumPyro's names."""
+    """A transform with NumPyro's method names."""
 
     def __call__(self, x):
         return jnp.exp(x)
@@ -73,7 +73,7 @@ class Exp:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_density_of_the_free_parameters(temperature):
-    """exp(-U/T) dy = exp(-U/T) |dy/dx| dx, by a transform of NumPyro's kind and by our own."""
+    """exp(-U/T) dy = exp(-U/T) |dy/dx| dx, for a transform of the library and one with NumPyro's methods."""
     x = np.array([0.5, 1.5], np.float32)
     y, free = {"s": jnp.asarray(2.0)}, {"s": jnp.log(2.0)}
     for transform in (iso.Positive(), Exp()):
@@ -109,7 +109,7 @@ def test_a_start_outside_the_support_is_refused(init, transforms, message):
 
 @pytest.mark.slow
 def test_draws_and_moments_are_of_the_constrained_parameters():
-    """Exponential data: the rate is Gamma(N + 1, sum x + 1); a simplex of counts is a Dirichlet. Nothing is tuned."""
+    """The rate of exponential data is Gamma(N + 1, sum x + 1), and shares of counts are Dirichlet. Uses defaults."""
     rng = np.random.default_rng(3)
     counts = rng.choice(3, size=3000, p=[0.6, 0.3, 0.1])
     data = {"t": rng.exponential(0.5, size=3000).astype(np.float32), "k": np.eye(3, dtype=np.float32)[counts]}
@@ -136,7 +136,7 @@ def test_draws_and_moments_are_of_the_constrained_parameters():
 
 @pytest.mark.slow
 def test_the_gaussian_experiment_never_leaves_its_support():
-    """Table 1's large step, at which a chain in gamma itself may step to gamma < 0: in log gamma none does."""
+    """At the large step of Table 1, a chain in gamma may step to gamma < 0; a chain in log gamma cannot."""
     model = gaussian()
     data = np.random.default_rng(0).normal(size=100).astype(np.float32)
     constrained = iso.Posterior(
@@ -159,7 +159,7 @@ def test_the_gaussian_experiment_never_leaves_its_support():
 
 
 def test_a_simplex_keeps_its_small_shares():
-    """A stick of which almost all is broken off first: what is left is small, and not zero."""
+    """If the first break takes almost the whole stick, the rest is small but not zero."""
     x = jnp.asarray([20.0, 0.0])
     y = np.asarray(iso.Simplex()(x), np.float64)
     left = np.exp(-20.0) * 2

@@ -1,4 +1,4 @@
-"""One grammar for bad input: what, whose, the rule, the value, the repair."""
+"""Error messages for bad input, in one form: argument, rule, value, repair."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class IsothermWarning(UserWarning):
-    """The run goes on, but the answer may not be what was asked for."""
+    """Warns that the run continues but its result may not be what was asked for."""
 
 
 def describe(value: Any) -> str:
@@ -28,7 +28,7 @@ def must(
 
 
 def check_count(name: str, value: Any, *, minimum: int, repair: str = "") -> int:
-    """An integer not below `minimum`."""
+    """The value as an `int`. Raises unless it is an integer not below `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise must(name, "an integer", value, repair, error=TypeError)
     if value < minimum:
@@ -37,10 +37,10 @@ def check_count(name: str, value: Any, *, minimum: int, repair: str = "") -> int
 
 
 def is_traced(value: Any) -> bool:
-    """Whether `value` is known only inside a transformation, so that it cannot be checked."""
+    """Whether `value` is a JAX tracer, whose value cannot be checked."""
     return isinstance(value, jax.core.Tracer)
 
 
 def missing_extra(what: str, extra: str) -> ImportError:
-    """The exception that names the extra which `what` needs."""
+    """The exception that names the extra that `what` needs."""
     return ImportError(f"`{what}` needs the extra `{extra}`: pip install 'isotherm[{extra}]'.")

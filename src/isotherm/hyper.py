@@ -16,19 +16,19 @@ Hyper = Float[Array, ""] | float | Schedule
 
 
 def _as_hyper(value: Any) -> Any:
-    """A number becomes a float array leaf; a schedule and `None` pass."""
+    """A number as a float array. Schedules and `None` are returned unchanged."""
     if value is None or callable(value):
         return value
     try:
         array = jnp.asarray(value)
     except TypeError:
-        return value  # refused with its owner's name by `check_positive`
+        return value  # `check_positive` refuses it with the name of its owner
     # An explicit dtype keeps Python floats from being weakly typed, which would compile twice.
     return jnp.asarray(array, array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
 
 
 def hyper_parameter(*, default: Any = None, kw_only: bool = False) -> Any:
-    """A field holding a scalar array or a schedule; numbers are converted, so `vmap` over it works."""
+    """A field for a scalar array or a schedule. Numbers are converted to arrays, so `vmap` over it works."""
     return eqx.field(default=default, converter=_as_hyper, kw_only=kw_only)
 
 
@@ -38,12 +38,12 @@ def required_hyper_parameter() -> Any:
 
 
 def at(value: Hyper, step: Int[Array, ""]) -> Float[Array, ""]:
-    """The value of a hyper-parameter in this step. Schedules count steps from 0."""
+    """The value of a hyper-parameter at this step. Schedules count steps from 0."""
     return jnp.asarray(value(step) if callable(value) else value)
 
 
 def check_number(owner: Any, name: str) -> None:
-    """Refuse a schedule or a number that is not finite, where only a finite number will do."""
+    """Raise unless the hyper-parameter is a finite number; a schedule is not accepted."""
     value, label = getattr(owner, name), type(owner).__name__
     if value is None or is_traced(value):
         return
@@ -53,7 +53,7 @@ def check_number(owner: Any, name: str) -> None:
 
 
 def check_positive(owner: Any, name: str, *, finite: bool = True, schedule: bool = True) -> None:
-    """Refuse a hyper-parameter that is not a positive scalar, with its owner's name."""
+    """Raise unless the hyper-parameter is a positive scalar. The message names its owner."""
     value, label = getattr(owner, name), type(owner).__name__
     if callable(value) and not schedule:
         raise TypeError(f"`{name}` of `{label}` must be a number; got a schedule.")
@@ -71,7 +71,7 @@ def check_positive(owner: Any, name: str, *, finite: bool = True, schedule: bool
             f"{name}` of `{label}",
             f"{rule} (a scalar)",
             value,
-            "For many settings in one compilation pass a list of samplers to `iso.sweep`.",
+            "To run many settings in one compilation, pass a list of samplers to `iso.sweep`.",
         )
     good = number > 0 and (np.isfinite(number) or not finite) and not np.isnan(number)
     if not good:
@@ -83,12 +83,12 @@ def _as_mass(value: PyTree) -> PyTree:
 
 
 def mass_field() -> Any:
-    """A diagonal mass: one number, or a pytree like the position."""
+    """A field for a diagonal mass: one number, or a pytree like the position."""
     return eqx.field(default=1.0, converter=_as_mass, kw_only=True)
 
 
 def check_mass(owner: Any) -> None:
-    """Refuse a mass with entries that are not positive and finite."""
+    """Raise unless all entries of the mass are positive and finite."""
     for leaf in jax.tree.leaves(owner.mass):
         if is_traced(leaf):
             continue

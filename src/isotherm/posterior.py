@@ -1,4 +1,4 @@
-"""The target: a log-likelihood per datum, a log-prior, a temperature."""
+"""The target density: a log-likelihood per datum, a log-prior and a temperature."""
 
 from collections.abc import Callable
 
@@ -25,10 +25,10 @@ class Posterior(eqx.Module):
     - `log_likelihood`: `(params, datum) -> scalar`, where `datum` is one row of the data pytree. With
       `batched=True`, `(params, batch) -> one value per row`.
     - `log_prior`: `params -> scalar`. `None` is a flat prior.
-    - `temperature`: T above; 1 is the Bayesian posterior. Samplers take it from here unless given their own.
-    - `transforms`: pytree like the parameters, or a prefix of it, with a transform where a leaf is constrained and
-      `None` where it is free, such as `{"w": None, "sigma": iso.Positive()}`. Both functions, `init` and the draws
-      are in the constrained parameters; chains move free ones, and the volume is taken care of.
+    - `temperature`: T above; 1 gives the Bayesian posterior. Samplers use it unless they are given another one.
+    - `transforms`: pytree like the parameters, or a prefix of it, with a transform for each constrained leaf and
+      `None` for the others, such as `{"w": None, "sigma": iso.Positive()}`. Both functions, `init` and the draws
+      use the constrained parameters. Chains move unconstrained ones, and the library adds the log-Jacobian.
     """
 
     log_likelihood: Callable[[PyTree, PyTree], Array]
@@ -45,12 +45,12 @@ class Posterior(eqx.Module):
 
     @property
     def constraint(self) -> Constraint | None:
-        """The transforms as one map; `None` where all parameters are free."""
+        """The transforms as one map; `None` if no parameter is constrained."""
         return None if self.transforms is None else Constraint(self.transforms)
 
     @property
     def unconstrained(self) -> "Posterior":
-        """The density of the free parameters."""
+        """The posterior over the unconstrained parameters."""
         constraint = self.constraint
         if constraint is None:
             return self
@@ -60,45 +60,45 @@ class Posterior(eqx.Module):
         )
 
     def row_log_likelihoods(self, position: PyTree, rows: PyTree) -> Float[Array, " n"]:
-        """The log-likelihood of each row, whichever form it was given in."""
+        """The log-likelihood of each row, whether or not `log_likelihood` is batched."""
         if self.batched:
             return self.log_likelihood(position, rows)
         return jax.vmap(self.log_likelihood, in_axes=(None, 0))(position, rows)
 
     def one_log_likelihood(self, position: PyTree, row: PyTree) -> Float[Array, ""]:
-        """The log-likelihood of a single row without its leading axis."""
+        """The log-likelihood of a single row, which has no leading axis."""
         if self.batched:
             return self.log_likelihood(position, jax.tree.map(lambda x: x[None], row))[0]
         return self.log_likelihood(position, row)
 
     def prior_log_density(self, position: PyTree) -> Float[Array, ""]:
-        """The log-prior, zero where there is none."""
+        """The log-prior, zero if there is none."""
         return jnp.zeros(()) if self.log_prior is None else self.log_prior(position)
 
     def log_density(self, position: PyTree, data: PyTree) -> Float[Array, ""]:
-        """-U on all rows of `data`: what a full-data method would target at temperature 1."""
+        """-U on all rows of `data`: the target of a full-data method at temperature 1."""
         return jnp.sum(self.row_log_likelihoods(position, data)) + self.prior_log_density(position)
 
 
 class Constrained(eqx.Module):
-    """A function of constrained parameters as one of the free ones."""
+    """A function of constrained parameters as a function of unconstrained ones."""
 
     function: Callable[..., Array]
     constraint: Constraint
 
     def __call__(self, free: PyTree, *rest: PyTree) -> Array:
-        """The function at the constrained parameters."""
+        """The value of the function at the constrained parameters."""
         return self.function(self.constraint.constrained(free), *rest)
 
 
 class FreePrior(eqx.Module):
-    """log pi(theta) + T log |d theta / d free|: at temperature T the volume counts once, not 1/T times."""
+    """log pi(theta) + T log |det d theta / d free|. The factor T keeps the power of the Jacobian in rho at 1."""
 
     posterior: Posterior
     constraint: Constraint
 
     def __call__(self, free: PyTree) -> Float[Array, ""]:
-        """The log-prior of the free parameters."""
+        """The log-prior of the unconstrained parameters."""
         prior = self.posterior.prior_log_density(self.constraint.constrained(free))
         volume = self.constraint.log_volume(free)
         return prior + jnp.asarray(self.posterior.temperature, volume.dtype) * volume

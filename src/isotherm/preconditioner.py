@@ -1,11 +1,10 @@
-"""A linear change of variables, theta = center + L v: chains move v, in which the posterior is nearly round.
+"""A linear change of variables, theta = center + L v: chains move v, in which the posterior is nearly isotropic.
 
-Samplers see v alone, and gradients, minibatches and draws see theta alone; the kernel stands between them. L L' is
-about the covariance of the posterior, so that one step size fits all directions.
+Samplers work with v alone; gradients, minibatches and draws with theta alone; the kernel converts between them. L L'
+is about the covariance of the posterior, so that one step size fits all directions.
 """
 
 import abc
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,11 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
-from isotherm.records import GradientEstimate
+from isotherm.records import GradientEstimate, LinearOperator
 
 
 class Preconditioner(eqx.Module):
-    """theta = center + L v. v has the structure of theta."""
+    """The change of variables theta = center + L v. v has the structure of theta."""
 
     center: eqx.AbstractVar[PyTree[Array]]
 
@@ -34,20 +33,20 @@ class Preconditioner(eqx.Module):
         """L^-1 x."""
 
     def to_params(self, v: PyTree) -> PyTree:
-        """theta."""
+        """theta from v."""
         return jax.tree.map(jnp.add, self.center, self.multiply(v))
 
     def from_params(self, theta: PyTree) -> PyTree:
-        """v."""
+        """v from theta."""
         return self.solve(tree.subtract(theta, self.center))
 
     def pull(self, estimate: GradientEstimate) -> GradientEstimate:
-        """Force and noise with respect to v from those with respect to theta."""
+        """The estimate with respect to v, from one with respect to theta."""
         force, contrasts, operator = estimate.force, estimate.contrasts, estimate.operator
         if contrasts is None:
             force = self.multiply_transposed(force)
         else:
-            # One product for all of them.
+            # One matrix product for the force and all contrasts.
             rows = jax.tree.map(lambda f, z: jnp.concatenate([f[None], z]), force, contrasts)
             rows = jax.vmap(self.multiply_transposed)(rows)
             force, contrasts = jax.tree.map(lambda x: x[0], rows), jax.tree.map(lambda x: x[1:], rows)
@@ -56,10 +55,10 @@ class Preconditioner(eqx.Module):
 
 
 class PulledNoise(eqx.Module):
-    """L' C L for the C of one batch."""
+    """L' C L, where C is the noise covariance of one batch."""
 
     preconditioner: Preconditioner
-    operator: Any
+    operator: LinearOperator
 
     def mv(self, x: PyTree) -> PyTree:
         """L' C L x."""
@@ -67,7 +66,7 @@ class PulledNoise(eqx.Module):
 
 
 class DiagonalPreconditioner(Preconditioner):
-    """One scale a parameter.
+    """One scale per parameter.
 
     **Arguments:**
 
@@ -89,7 +88,7 @@ class DiagonalPreconditioner(Preconditioner):
 
 
 class DensePreconditioner(Preconditioner):
-    """A whole matrix over the ravelled parameters: d^2 numbers, for up to about a thousand parameters.
+    """A full matrix over the ravelled parameters: d^2 numbers, for up to about a thousand parameters.
 
     **Arguments:**
 
@@ -112,16 +111,16 @@ class DensePreconditioner(Preconditioner):
 
 
 class LowRankPreconditioner(Preconditioner):
-    r"""One scale a parameter, and k directions with a factor each: $L = D\,(I + \sum_j (f_j - 1)\,u_ju_j')$.
+    r"""One scale per parameter, and k directions with one factor each: $L = D\,(I + \sum_j (f_j - 1)\,u_ju_j')$.
 
-    For parameters too many for a matrix: k d numbers, and as many operations.
+    For models with too many parameters for a matrix. It takes k d numbers and as many operations.
 
     **Arguments:**
 
     - `center`: where v is zero.
     - `scale`: D, pytree like the parameters.
     - `vectors`: u, orthonormal over all leaves together, each leaf with a leading axis k.
-    - `factors`: f, positive, such as 1/sqrt(curvature) along u where D has made it 1 elsewhere.
+    - `factors`: f, positive, such as 1/sqrt(curvature) along u if D makes the curvature 1 in other directions.
     """
 
     center: PyTree[Array]

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 
 class Printed:
-    """What `__rich_console__` shows, as text of `width` columns. A dataclass of this kind needs `repr=False`."""
+    """A base class that prints what `__rich_console__` shows, `width` columns wide. Dataclasses need `repr=False`."""
 
     width: ClassVar[int] = 110
 

@@ -5,7 +5,7 @@ Each is a pytree, so every part of a step can be jitted, vmapped and saved as pl
 
 import dataclasses
 import enum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
@@ -62,6 +62,14 @@ class Batch(eqx.Module):
         return self.index.shape[0]
 
 
+@runtime_checkable
+class LinearOperator(Protocol):
+    """A matrix over the parameters, known only by its product with a vector."""
+
+    def mv(self, x: PyTree) -> PyTree:
+        """The product with `x`, which has the structure of the parameters."""
+
+
 class GradientEstimate(eqx.Module):
     """A noisy force and what is known of its noise.
 
@@ -73,7 +81,7 @@ class GradientEstimate(eqx.Module):
     force: PyTree[Array]
     contrasts: PyTree[Array] | None
     log_density: Float[Array, ""]
-    operator: Any = None
+    operator: LinearOperator | None = None
 
 
 class State(eqx.Module):

@@ -1,7 +1,7 @@
-"""Constrained parameters: bijections from all of R^n, in which chains move, to where a parameter lives.
+"""Constrained parameters: bijections from R^n, in which chains move, to the support of a parameter.
 
 A transform is anything with NumPyro's methods: `transform(x)`, `transform._inverse(y)` or `transform.inv(y)`, and
-`transform.log_abs_det_jacobian(x, y)`. The four here need no other library.
+`transform.log_abs_det_jacobian(x, y)`. The four in this module need no other library.
 """
 
 from typing import Any, Protocol
@@ -16,34 +16,34 @@ from isotherm.errors import must
 
 
 class Transform(Protocol):
-    """What `Posterior(transforms=...)` takes for a leaf."""
+    """The type of a leaf of `Posterior(transforms=...)`."""
 
     def __call__(self, x: Array) -> Array:
         """The parameter at x."""
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """log |dy/dx|, for each element or for each vector."""
+        """log |det dy/dx|, for each element or for each vector."""
 
 
 class Positive(eqx.Module):
-    """y = exp(x) > 0, each element."""
+    """y = exp(x) > 0, elementwise."""
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """The parameter at x."""
         return jnp.exp(x)
 
     def inv(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """x."""
+        """The x of a parameter y."""
         return jnp.log(y)
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """x itself."""
+        """log |dy/dx| = x, for each element."""
         del y
         return x
 
 
 class Bounded(eqx.Module):
-    """low < y < high, each element: y = low + (high - low) sigmoid(x)."""
+    """low < y < high, elementwise: y = low + (high - low) sigmoid(x)."""
 
     low: float
     high: float
@@ -57,34 +57,34 @@ class Bounded(eqx.Module):
         return self.low + (self.high - self.low) * jax.nn.sigmoid(x)
 
     def inv(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """x."""
+        """The x of a parameter y."""
         return jnp.log(y - self.low) - jnp.log(self.high - y)
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """Each element."""
+        """log |dy/dx|, for each element."""
         del y
         return jnp.log(self.high - self.low) - jax.nn.softplus(x) - jax.nn.softplus(-x)
 
 
 class Ordered(eqx.Module):
-    """y_1 < y_2 < ... along the last axis: the first is free, each difference is exp(x_i)."""
+    """y_1 < y_2 < ... along the last axis: y_1 = x_1, and each difference is exp(x_i)."""
 
     def __call__(self, x: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """The parameter at x."""
         return jnp.cumsum(jnp.concatenate([x[..., :1], jnp.exp(x[..., 1:])], axis=-1), axis=-1)
 
     def inv(self, y: Float[Array, "... n"]) -> Float[Array, "... n"]:
-        """x."""
+        """The x of a parameter y."""
         return jnp.concatenate([y[..., :1], jnp.log(jnp.diff(y, axis=-1))], axis=-1)
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """Each vector."""
+        """log |det dy/dx|, for each vector."""
         del y
         return jnp.sum(x[..., 1:], axis=-1)
 
 
 class Simplex(eqx.Module):
-    """y_i > 0 with sum 1 along the last axis, from one number fewer, by breaking a stick."""
+    """y_i > 0 with sum 1 along the last axis, by stick-breaking: x has one element fewer than y."""
 
     def __call__(self, x: Float[Array, "... n"]) -> Float[Array, "... m"]:
         """The parameter at x."""
@@ -94,13 +94,13 @@ class Simplex(eqx.Module):
         return jnp.concatenate([share, one], axis=-1) * jnp.concatenate([one, rest], axis=-1)
 
     def inv(self, y: Float[Array, "... m"]) -> Float[Array, "... n"]:
-        """x."""
+        """The x of a parameter y."""
         rest = jnp.flip(jnp.cumsum(jnp.flip(y, axis=-1), axis=-1), axis=-1)[..., 1:]
         x = jnp.log(y[..., :-1]) - jnp.log(rest)
         return x + _even(x)
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """Each vector: the share of a break times what was left before it."""
+        """log |det dy/dx|, for each vector: for each break, its share times the stick left before it."""
         shifted = x - _even(x)
         inner = -jax.nn.softplus(shifted) - jax.nn.softplus(-shifted)
         left = jnp.cumsum(-jax.nn.softplus(shifted), axis=-1)
@@ -110,32 +110,32 @@ class Simplex(eqx.Module):
 
 
 def _even(x: Array) -> Array:
-    """So that x = 0 is the middle of the simplex."""
+    """The shift that puts x = 0 at the centre of the simplex."""
     return jnp.log(jnp.arange(x.shape[-1], 0, -1, dtype=x.dtype)).reshape((1,) * (x.ndim - 1) + (-1,))
 
 
 class Constraint(eqx.Module):
-    """A pytree of transforms, `None` where a leaf or a whole branch is free, over one of parameters."""
+    """A pytree of transforms for a pytree of parameters; `None` leaves a leaf or a whole branch unconstrained."""
 
     transforms: PyTree
 
     def constrained(self, free: PyTree) -> PyTree:
-        """The parameters."""
+        """The parameters from their unconstrained values."""
         return self._map(lambda t, x: t(x), free)
 
     def free(self, params: PyTree) -> PyTree:
-        """What chains move, from parameters inside their support."""
+        """The unconstrained values of parameters that are inside their support."""
         return self._map(
             lambda t, y: t.inv(y) if hasattr(t, "inv") and callable(t.inv) else t._inverse(y), params
         )
 
     def named(self) -> list[tuple[str, Any]]:
-        """Transforms by the name of their leaf or branch, `None` where it is free."""
+        """Transforms with the name of their leaf or branch; `None` if it is unconstrained."""
         leaves = jax.tree_util.tree_leaves_with_path(self.transforms, is_leaf=_is_transform)
         return [(tree.name_of(path), t) for path, t in leaves]
 
     def log_volume(self, free: PyTree) -> Float[Array, ""]:
-        """log |d params / d free|, summed over all leaves."""
+        """log |det d params / d free|, summed over all leaves."""
         parts = self._map(lambda t, x: jnp.sum(t.log_abs_det_jacobian(x, t(x))), free, other=jnp.zeros(()))
         return sum(jax.tree.leaves(parts), start=jnp.zeros(()))
 
@@ -157,7 +157,7 @@ class OutsideSupportError(ValueError):
 
 
 def check_support(constraint: Constraint, params: PyTree) -> None:
-    """Refuse a start outside the support, by the name of its leaf."""
+    """Raise if initial parameters are outside their support. The message names the leaf."""
     free = constraint.free(params)
     leaves = (jax.tree.leaves(x) for x in (free, constraint.constrained(free)))
     for (name, x), f, again in zip(tree.named_leaves(params), *leaves, strict=True):

@@ -1,4 +1,4 @@
-"""The densities of networks: likelihoods by SciPy, priors by hand, finite gradients."""
+"""The densities of networks: likelihoods against SciPy, priors against hand calculation, finite gradients."""
 
 import equinox as eqx
 import jax
@@ -67,8 +67,8 @@ def test_likelihoods_are_those_of_scipy(given, y, expected, mean):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "bernoulli", "poisson"])
-def test_one_output_may_have_an_axis_of_its_own(kind):
-    """Broadcast against each other, (n, 1) and (n,) would be n^2 numbers."""
+def test_one_output_may_have_an_extra_axis(kind):
+    """Broadcasting (n, 1) against (n,) would give n^2 numbers."""
     likelihood = likelihood_of(kind, scale=None, extra=None)
     y, outputs = jnp.asarray([0.0, 1.0, 1.0]), jnp.asarray([0.1, 0.2, -0.3])
     flat = likelihood.density(outputs, y, likelihood.extra)
@@ -89,7 +89,7 @@ def test_a_label_outside_the_support_is_refused(kind, y):
         iso.sample(net.posterior, data, net.init, **SMALL)
 
 
-def test_a_likelihood_of_ones_own_has_parameters_of_its_own():
+def test_a_user_defined_likelihood_may_have_parameters():
     laplace = lambda outputs, y, extra: -jnp.abs(y - outputs[:, 0]) / extra["b"] - jnp.log(2 * extra["b"])
     linear = eqx.nn.Linear(3, 1, key=jax.random.key(0))
     net = iso.interop.equinox.posterior(linear, laplace, extra={"b": 0.7}, prior={"b": 0.5})

@@ -1,4 +1,4 @@
-"""Networks as posteriors: names, what is skipped, refusals, and a posterior known exactly."""
+"""Networks as posteriors: names, filters, refused input, and a posterior known exactly."""
 
 import equinox as eqx
 import jax
@@ -32,7 +32,7 @@ CASES = pytest.mark.parametrize("case", [equinox_case, flax_case], ids=["equinox
 
 
 @CASES
-def test_parameters_have_names_and_the_rest_is_left_out(case):
+def test_parameters_have_names_and_all_else_is_left_out(case):
     library, module, _, names = case()
     net = library.posterior(module, "categorical")
     assert sorted(net.init) == sorted(names)
@@ -44,7 +44,7 @@ def test_apply_is_the_module_in_inference_mode(case):
     library, module, outputs, _ = case()
     net = library.posterior(module, "categorical")
     np.testing.assert_allclose(net.apply(net.init, jnp.asarray(X)), outputs, rtol=1e-5, atol=1e-6)
-    # What `iso.predict` and others will do with it.
+    # Jitted, as in `iso.predict`.
     np.testing.assert_allclose(jax.jit(net.mean)(net.init, X), jax.nn.softmax(outputs), rtol=1e-4)
 
 
@@ -74,7 +74,7 @@ def test_the_module_that_was_given_is_not_changed(case):
 
 
 @CASES
-def test_a_filter_says_what_is_trainable(case):
+def test_a_filter_selects_what_is_trainable(case):
     library, module, outputs, names = case()
     if library is iso.interop.flax:
         only = nnx.All(nnx.Param, nnx.PathContains("norm"))
@@ -117,7 +117,7 @@ def test_x_may_be_a_pytree():
 
 def test_batch_norm_of_equinox_keeps_its_statistics():
     norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="batch", mode="ema")
-    with pytest.raises(ValueError, match="`module` must be without state where `forward` is not given"):
+    with pytest.raises(ValueError, match="`module` must be without state if `forward` is not given"):
         iso.interop.equinox.posterior(norm, "gaussian")
     net = iso.interop.equinox.posterior(norm, "gaussian", forward=lambda module, x: module(x, state)[0])
     assert set(net.init) == {"weight", "bias", "log_scale"}
@@ -141,11 +141,11 @@ REFUSED = {
     "no such name": (
         (LINEAR, "poisson"),
         {"prior": {"wei": 1.0}},
-        "beginnings of names, of weight, bias; got 'wei'",
+        "prefixes of the names weight, bias; got 'wei'",
     ),
     "nothing": ((jax.nn.tanh, "poisson"), {}, "`module` must be one with trainable parameters"),
-    "not callable": (([LINEAR], "poisson"), {}, "`module` must be callable where `forward` is not given"),
-    "name twice": ((NAMED, "gaussian"), {"forward": lambda p, x: x}, "parameters the module does not have"),
+    "not callable": (([LINEAR], "poisson"), {}, "`module` must be callable if `forward` is not given"),
+    "name twice": ((NAMED, "gaussian"), {"forward": lambda p, x: x}, "parameters that the module also has"),
 }
 
 
@@ -155,7 +155,7 @@ def test_refusals(arguments, options, message):
         iso.interop.equinox.posterior(*arguments, **options)
 
 
-def test_flax_refuses_what_is_no_module_of_its_own():
+def test_flax_refuses_modules_of_other_libraries():
     with pytest.raises(TypeError, match=r"`module` must be an `nnx.Module`; got 'Linear'"):
         iso.interop.flax.posterior(LINEAR, "gaussian")
 
@@ -205,5 +205,5 @@ def test_a_linear_network_has_the_posterior_of_linear_regression(case):
     for i, name in enumerate([*(weight.format(i) for i in range(3)), "bias[0]"]):
         row = summary[name]
         assert abs(row.mean - exact[i]) < LIMIT * row.mcse
-        # Of a normal the variance has the relative standard error sqrt(2/n).
+        # The variance of a normal has the relative standard error sqrt(2/n).
         assert abs(row.sd**2 / variance[i] - 1) < LIMIT * (2 / row.ess_bulk) ** 0.5 + 0.01

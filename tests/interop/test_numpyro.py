@@ -1,4 +1,4 @@
-"""NumPyro models as posteriors: the same density, the same posterior, and what is refused."""
+"""NumPyro models as posteriors: the density and the posterior agree with NumPyro's, and bad models are refused."""
 
 import dataclasses
 import importlib.util
@@ -31,31 +31,31 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 @pytest.fixture(autouse=True)
 def numpyro_as_it_is():
-    """NumPyro promotes ranks and uses keys in its own way."""
+    """Allow rank promotion and key reuse, which NumPyro relies on."""
     with jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
         yield
 
 
-def somewhere(posterior, init, seed):
-    """Free parameters away from the start."""
+def random_position(posterior, init, seed):
+    """Random unconstrained parameters."""
     free = init if posterior.constraint is None else posterior.constraint.free(init)
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), free)
 
 
 @pytest.mark.parametrize("name", examples.MODELS)
-def test_the_density_is_numpyros_own_and_rows_add_up(name):
+def test_the_density_equals_numpyros_and_rows_add_up(name):
     model, args = examples.MODELS[name], examples.arguments(name, 12)
 
     @jax.jit
     def at(free):
-        whole = own.row_log_likelihoods(free, data)
+        whole = unconstrained.row_log_likelihoods(free, data)
         parts = [
-            own.row_log_likelihoods(free, jax.tree.map(lambda x, s=s: x[s], data))
+            unconstrained.row_log_likelihoods(free, jax.tree.map(lambda x, s=s: x[s], data))
             for s in (slice(0, 5), slice(5, 12))
         ]
         return (
-            own.log_density(free, data),
+            unconstrained.log_density(free, data),
             -potential_energy(model, args, {}, free),
             whole,
             jnp.concatenate(parts),
@@ -63,9 +63,9 @@ def test_the_density_is_numpyros_own_and_rows_add_up(name):
 
     with jax.enable_x64(True):
         posterior, data, init = iso.interop.numpyro.posterior(model, args)
-        own = posterior.unconstrained
+        unconstrained = posterior.unconstrained
         for seed in range(3):
-            density, wanted, whole, parts = at(somewhere(posterior, init, seed))
+            density, wanted, whole, parts = at(random_position(posterior, init, seed))
             assert whole.shape == (12,)
             assert float(density) == pytest.approx(float(wanted), rel=1e-9)
             np.testing.assert_allclose(parts, whole, rtol=1e-9)
@@ -81,7 +81,7 @@ def normal_rows(y, mean, scale=1.0):
 
 
 def test_scales_masks_factors_and_other_plates_keep_their_place():
-    """What is in the data plate counts once a row; what is not counts once."""
+    """Sites in the data plate count once per row, and all others count once."""
 
     def model(x, y, weight, seen, known):
         mean = numpyro.sample("mean", dist.Normal(0, 1))
@@ -112,13 +112,13 @@ def test_scales_masks_factors_and_other_plates_keep_their_place():
     assert init["mean"] == 0
 
 
-def test_a_constant_as_long_as_the_data_is_named_apart():
+def test_a_constant_as_long_as_the_data_needs_rows_to_be_listed():
     def model(y, index, table):
         w = numpyro.sample("w", dist.Normal(0, 1))
         normal_rows(y, w * table[index])
 
     args = (Y, np.arange(12)[::-1].copy(), np.linspace(1, 2, 12).astype(np.float32))
-    with pytest.raises(ValueError, match="name in `rows` the arguments that hold them"):
+    with pytest.raises(ValueError, match="list in `rows` the arguments that hold rows"):
         iso.interop.numpyro.posterior(model, args)
     posterior, data, _ = iso.interop.numpyro.posterior(model, args, rows=("y", "index"))
     assert set(data) == {"y", "index"}
@@ -145,7 +145,10 @@ def test_draws_have_the_deterministic_sites_and_can_be_judged(tmp_path):
     )
     ratio = draws.posterior["w"] / draws.posterior["scale"][..., None]
     np.testing.assert_allclose(draws.derived["ratio"], ratio, rtol=1e-5)
-    assert set(draws.derived) == {"ratio", "constant"}  # what follows the rows is left to predictions
+    assert set(draws.derived) == {
+        "ratio",
+        "constant",
+    }  # sites that depend on the rows are left to predictions
     assert set(draws.to_arviz()["posterior"].data_vars) == {"scale", "w", "ratio", "constant"}
     draws.save(tmp_path / "run.iso")
     assert np.array_equal(iso.load(tmp_path / "run.iso").derived["ratio"], draws.derived["ratio"])
@@ -275,10 +278,10 @@ BAD = {
     "no plate": (
         no_plate,
         (X, Y),
-        "written with a plate of rows; got `y` outside of any. Put `with numpyro.plate",
+        "written with a plate of rows; got `y` outside any plate. Put `with numpyro.plate",
     ),
-    "nothing observed": (nothing_observed, (X, Y), "a model of data; got no observed site. Write .*obs=y"),
-    "no parameters": (no_parameters, (X, Y), "a model of parameters; got no latent site"),
+    "nothing observed": (nothing_observed, (X, Y), "one with data; got no observed site. Write .*obs=y"),
+    "no parameters": (no_parameters, (X, Y), "one with parameters; got no latent site"),
     "fixed plate": (
         fixed_plate,
         (X, Y),
@@ -300,20 +303,32 @@ BAD = {
         (X, Y),
         "`subsample_size` of plate `data` must be left out.*got 4.*x.shape.0.",
     ),
-    "param": (with_param, (X, Y), "parameters with a prior.*param site 'a'. Write `numpyro.sample`"),
+    "param": (
+        with_param,
+        (X, Y),
+        "parameters all have a prior.*param site 'a'. Replace it by `numpyro.sample`",
+    ),
     "support": (
         moving_support,
         (X, Y),
-        "supports are known beforehand; got a support of 'w' that depends on other",
+        "supports are fixed; got a support of 'w' that depends on other",
     ),
-    "random numbers": (random_numbers, (X, Y), "a function of its sites; got `numpyro.prng_key"),
-    "centred": (centred, (X, Y), "rows are independent; got a row whose log-likelihood changes.*beforehand"),
-    "scaled by N/n": (scaled, (X, Y), "rows are independent; got a row whose log-likelihood changes"),
+    "random numbers": (random_numbers, (X, Y), "random only at its sites; got `numpyro.prng_key"),
+    "centred": (
+        centred,
+        (X, Y),
+        "rows are independent; got a row whose log-likelihood depends on.*beforehand",
+    ),
+    "scaled by N/n": (
+        scaled,
+        (X, Y),
+        "rows are independent; got a row whose log-likelihood depends on the other rows",
+    ),
     "prior of rows": (prior_of_rows, (X, Y), "only sites in the data plate depend on rows; got the site 'w'"),
     "outcome": (
         second_outcome_without_plate,
         (X, Y),
-        "only sites in the data plate.*the site 'other' outside of it. Put it into",
+        "only sites in the data plate.*the site 'other' outside it. Put it into",
     ),
     "size from values": (
         size_from_values,
@@ -329,7 +344,7 @@ BAD = {
 
 @pytest.fixture
 def as_users_run_it():
-    """Users have no type checker at run time: the library's own errors must do."""
+    """Turn off run-time type checks, which users do not have: the errors must come from the library."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -337,7 +352,7 @@ def as_users_run_it():
 
 @pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize(("model", "args", "message"), BAD.values(), ids=BAD.keys())
-def test_what_minibatches_cannot_answer_is_refused(model, args, message):
+def test_models_that_minibatches_cannot_sample_are_refused(model, args, message):
     with pytest.raises((ValueError, TypeError)) as caught:
         iso.interop.numpyro.posterior(model, args)
     text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
@@ -349,7 +364,7 @@ def test_bad_names_are_refused():
         ValueError, match="`data_plate` must be a plate with observed sites: `data`; got 'rows'"
     ):
         iso.interop.numpyro.posterior(centred, (X, Y), data_plate="rows")
-    with pytest.raises(ValueError, match="`rows` must be names of arguments, of `x`, `y`; got 'z'"):
+    with pytest.raises(ValueError, match="`rows` must be names of arguments, among `x`, `y`; got 'z'"):
         iso.interop.numpyro.posterior(centred, (X, Y), rows=("z",))
     with pytest.raises(AttributeError, match="no attribute 'torch'"):
         _ = iso.interop.torch
@@ -358,7 +373,7 @@ def test_bad_names_are_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFERENCE["means"])
 def test_means_are_those_of_nuts(name):
-    """Every parameter and deterministic site, to `LIMIT` Monte Carlo errors of the difference."""
+    """Every parameter and deterministic site, within `LIMIT` Monte Carlo errors of the difference."""
     args = examples.arguments(name, REFERENCE["rows"])
     draws = iso.interop.numpyro.posterior(examples.MODELS[name], args).sample(
         sampler=iso.CCAdL(0.02, 5.0, iso.Dense(), scheme="symmetric"),
@@ -371,7 +386,7 @@ def test_means_are_those_of_nuts(name):
     assert draws.complete.all()
     scores = examples.z_scores(draws, REFERENCE["means"][name])
     assert max(scores.values()) < LIMIT, scores
-    if name == "linear":  # with a deterministic site, which is no parameter to the diagnosis
+    if name == "linear":  # has a deterministic site, which the diagnosis must not treat as a parameter
         found = iso.diagnose(draws, effort=0.1, progress=False)
         assert [block.name for block in found.blocks] == sorted(draws.posterior)
         assert len(found.halving.means.value) == len(found.summary.rows)

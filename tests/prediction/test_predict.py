@@ -1,4 +1,4 @@
-"""Predictions and log-likelihoods over draws: the same numbers as all at once, in blocks of any size."""
+"""Predictions and log-likelihoods over draws: blocks of any size give the same numbers as one block."""
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +24,14 @@ PARAMS = {
 
 @pytest.fixture
 def as_a_user():
-    """Without the check of annotations, which a user does not have."""
+    """Turn off run-time type checks, which users do not have."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def f(params, x):
-    """Two values a row."""
+    """Two values per row."""
     line = x["a"] @ params["w"] + params["c"]
     return jnp.stack([line, line * x["b"]], axis=1)
 
@@ -58,8 +58,8 @@ def test_blocks_of_any_size_give_what_all_at_once_gives(rows_at_once, parameters
     assert found.num_draws == CHAINS * DRAWS
 
 
-def test_the_draws_of_a_block_do_not_grow_with_the_rows(monkeypatch):
-    """A block is at most so many values, and one program serves all blocks."""
+def test_the_size_of_a_block_is_bounded(monkeypatch):
+    """A block has at most `_VALUES` values, and one program serves all blocks."""
     monkeypatch.setattr(blocks, "_VALUES", 2 * CHAINS * DRAWS * 3)
     traced = []
 
@@ -69,7 +69,7 @@ def test_the_draws_of_a_block_do_not_grow_with_the_rows(monkeypatch):
 
     parts = list(blocks.blocks(seen, blocks.in_a_row(made(PARAMS)), X))
     assert [values.shape for _, values in parts] == [(120, 3, 2)] * 3 + [(120, 2, 2)]
-    assert set(traced[1:]) == {(3,)}  # after the look at the shapes
+    assert set(traced[1:]) == {(3,)}  # the first trace is that of `_output_size`
     assert len(traced) <= 4  # map traces its whole batches and the remainder
     np.testing.assert_allclose(np.concatenate([v for _, v in parts], axis=1), all_at_once(), atol=1e-5)
 
@@ -87,8 +87,8 @@ def test_failed_chains_are_left_out_and_draws_are_thinned_evenly():
         iso.predict(made(PARAMS, complete=[False] * 3), f, X)
 
 
-def test_outcomes_are_drawn_with_keys_of_their_own():
-    """Noise of sd 2 on a constant: every draw and row has its own, whichever block it is in."""
+def test_every_draw_and_row_has_its_own_random_outcome():
+    """Noise of sd 2 on a constant is independent for every draw and row, within and across blocks."""
     draws = made(np.zeros((4, 250), np.float32))
     noisy = lambda p, x, key: p + 2 * jax.random.normal(key, x.shape)
     found = iso.predict(draws, noisy, np.zeros(100), quantiles=(0.05, 0.95), seed=3, rows_at_once=30)
@@ -116,11 +116,15 @@ def test_intervals_are_those_that_were_asked_for_and_it_prints():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "told"),
+    ("options", "error", "message"),
     [
         ({"f": 3}, TypeError, "`f` must be a function"),
-        ({"f": lambda p, x: p["c"]}, ValueError, r"first axis is the rows of `x`; of 2 rows it gave \(\)"),
-        ({"f": lambda p, x: {"mean": x["b"]}}, ValueError, "gave a dict"),
+        (
+            {"f": lambda p, x: p["c"]},
+            ValueError,
+            r"first axis is the rows of `x`; for 2 rows it returned \(\)",
+        ),
+        ({"f": lambda p, x: {"mean": x["b"]}}, ValueError, "returned a dict"),
         ({"x": {"a": X["a"], "b": X["b"][:3]}}, ValueError, r"All leaves of `x` must .* `x.b` has 3"),
         ({"x": {"a": X["a"], "b": X["b"] * np.nan}}, ValueError, "`x.b` must not contain NaN"),
         ({"quantiles": (0.5, 1.5)}, ValueError, "`quantiles` must be between 0 and 1"),
@@ -135,22 +139,23 @@ def test_intervals_are_those_that_were_asked_for_and_it_prints():
         ({"rows_at_once": 0}, ValueError, "`rows_at_once` must be an integer not below 1"),
     ],
 )
-def test_bad_input_is_refused(options, error, told, as_a_user):
+def test_bad_input_is_refused(options, error, message, as_a_user):
     given = {"draws": made(PARAMS), "f": f, "x": X} | options
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         iso.predict(given.pop("draws"), given.pop("f"), given.pop("x"), **given)
 
 
 def normal(batched):
-    """Rows of N(theta, 1), with theta itself under a transform."""
+    """Rows of N(m, 1), where m has a transform."""
     value = lambda p, y: -0.5 * (y - p["m"]) ** 2 - 0.5 * jnp.log(2 * jnp.pi)
     return iso.Posterior(value, batched=batched, transforms={"m": iso.Positive()})
 
 
 @pytest.mark.parametrize("batched", [True, False])
 def test_the_log_predictive_density_is_the_log_of_the_mean_density(batched):
-    m, y = np.abs(RNG.normal(size=(2, 50))).astype(np.float32), RNG.normal(size=17).astype(np.float32)
-    y[3] = 60.0  # whose density is below what 32 bits hold
+    rng = np.random.default_rng(1)
+    m, y = np.abs(rng.normal(size=(2, 50))).astype(np.float32), rng.normal(size=17).astype(np.float32)
+    y[3] = 60.0  # its density underflows in 32 bits
     found = iso.log_likelihood(made({"m": m}), normal(batched), y, rows_at_once=5)
     log_p = -0.5 * (y - m.reshape(-1, 1).astype(np.float64)) ** 2 - 0.5 * np.log(2 * np.pi)
     exact = np.logaddexp.reduce(log_p, axis=0) - np.log(100)
@@ -175,14 +180,14 @@ def test_a_row_that_no_draw_allows_and_one_that_has_no_density(as_a_user):
 
 @pytest.mark.slow
 def test_arviz_computes_loo_of_what_it_is_given():
-    """A normal mean from n rows, whose leave-one-out densities are known: N(mean of the others, 1 + 1/(n - 1))."""
+    """For the mean of n normal rows, leave-one-out densities are known: N(mean of the others, 1 + 1/(n - 1))."""
     import arviz_stats
 
-    n = 40
-    y = RNG.normal(size=n)
-    m = y.mean() + RNG.normal(size=(5, 1000)) / np.sqrt(n)
+    n, rng = 40, np.random.default_rng(2)
+    y = rng.normal(size=n)
+    m = y.mean() + rng.normal(size=(5, 1000)) / np.sqrt(n)
     posterior = iso.Posterior(lambda p, row: -0.5 * (row - p) ** 2 - 0.5 * jnp.log(2 * jnp.pi))
-    xi = RNG.normal(size=(5, 1000))
+    xi = rng.normal(size=(5, 1000))
     draws = made(m.astype(np.float32), complete=[True] * 4 + [False], stats={"xi": xi})
     tree = iso.with_log_likelihood(draws, posterior, y.astype(np.float32), draws_used=2000)
     values = tree["log_likelihood"]["rows"]
@@ -194,7 +199,7 @@ def test_arviz_computes_loo_of_what_it_is_given():
     others, variance = (y.sum() - y) / (n - 1), 1 + 1 / (n - 1)
     exact = -0.5 * (y - others) ** 2 / variance - 0.5 * np.log(2 * np.pi * variance)
     found = arviz_stats.loo(tree, pointwise=True)
-    # log of a mean over 2,000 draws of p(y|m)^-1, whose relative variance is about (y - mean)^2 / n.
+    # The log of a mean over 2,000 draws of 1 / p(y|m), whose relative variance is about (y - mean)^2 / n.
     error = np.abs(y - y.mean()) / np.sqrt(n * 2000) + 2 / (n * np.sqrt(2000))
     assert np.all(np.abs(np.asarray(found.elpd_i) - exact) < LIMIT * error)
 
@@ -202,6 +207,6 @@ def test_arviz_computes_loo_of_what_it_is_given():
 def test_an_array_too_large_for_arviz_is_refused_before_it_is_made():
     draws = made(np.zeros((4, 1000), np.float32))
     posterior = iso.Posterior(lambda p, row: row - p)
-    told = r"4 chains x 1,000 draws x 1,000,000 rows would take 16 GB, more than 2.*`draws_used=500`"
-    with pytest.raises(ValueError, match=told):
+    message = r"4 chains x 1,000 draws x 1,000,000 rows would take 16 GB, more than 2.*`draws_used=500`"
+    with pytest.raises(ValueError, match=message):
         iso.with_log_likelihood(draws, posterior, np.zeros(1_000_000, np.float32))

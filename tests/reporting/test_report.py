@@ -1,15 +1,17 @@
-"""The report of a run: what is on the page, and that a browser shows it."""
+"""The report of a run: the content of the page, and how a browser shows it."""
 
+import dataclasses
 import hashlib
 import json
 import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.reporting import citation, page
+from isotherm.reporting import citation, page, run
 from isotherm.reporting.record import diagnosis_from_json, diagnosis_to_json, summary_to_json
 from support.browser import look
 from support.made_run import made_diagnosis, made_draws
@@ -23,7 +25,7 @@ def text_of(html):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Draws of 82 parameters, and the page on them."""
+    """Draws of 82 parameters, and the report on them."""
     draws = made_draws(columns=80)
     path = tmp_path_factory.mktemp("report") / "deep" / "page.html"
     return draws, iso.report(draws, path, diagnosis=made_diagnosis(draws), title="A <title>")
@@ -47,7 +49,7 @@ def test_a_page_has_the_verdict_first_and_everything_after_it(whole):
     text = text_of(html)
     for words in ("A note &lt;about&gt; xi.", "patients.csv", "0f" * 32, "12,345", "sex=f", "shang2015ccadl"):
         assert words in text
-    assert not re.search(r"(?:src|href)\s*=\s*\"?(?!\"?data:)", body)  # nothing from elsewhere
+    assert not re.search(r"(?:src|href)\s*=\s*\"?(?!\"?data:)", body)  # no external resources
     row = draws.summary()["intercept"]
     assert re.search(rf"intercept +{row.mean:z.1f} +{row.sd:.1f} ", text)
 
@@ -57,8 +59,27 @@ def test_a_bad_run_says_what_to_do(tmp_path):
     draws = made_draws(shift=3.0)
     text = text_of(iso.report(draws, tmp_path / "page.html").read_text())
     assert "not passed Do not trust these draws yet: R-hat of" in text
-    assert re.search(r"mend this, first things first: R-hat of \w+ is \d", text)
+    assert re.search(r"before you use the draws, in this order: R-hat of \w+ is \d", text)
     assert "iso.diagnose was not run" in text
+
+
+def test_figures_fit_a_phone_and_show_the_parameters_of_the_summary(monkeypatch):
+    """Selected by position: here a coefficient has the same label as the scale."""
+    draws = made_draws(columns=2)
+    draws.labels["coefficients"][0][1] = "sigma"
+    drawn = []
+    monkeypatch.setattr(run, "to_png", lambda figure: drawn.append(figure) or b"")
+    assert list(run.images(draws, draws.summary())) == ["traces", "marginals", "temperatures"]
+    assert {figure.get_figwidth() for figure in drawn} == {5.4}
+    values = {"intercept": 0, "sigma": 1, "a_rather_long_name_of_a_column_1": 2}
+    titles = [ax.get_title(loc="left") for ax in drawn[1].axes]
+    assert titles == ["intercept", "sigma", "a_rather_long_name_of_a_column_1", "sigma"]
+    for ax, column in zip(drawn[1].axes, values.values(), strict=False):
+        low, high = np.quantile(draws.posterior["coefficients"][..., column], [0.05, 0.95])
+        x = ax.collections[1].get_paths()[0].vertices[:, 0]  # the filled middle 90 %
+        np.testing.assert_allclose([x.min(), x.max()], [low, high])
+    without = dataclasses.replace(draws, stats={"configurational_temperature": np.ones(4)})
+    assert list(run.images(without, draws.summary())) == ["traces", "marginals"]
 
 
 def test_of_many_parameters_the_worst_and_the_first_are_shown(whole):
@@ -75,7 +96,7 @@ def test_of_many_parameters_the_worst_and_the_first_are_shown(whole):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_the_file_of_the_data_is_told_by_its_fingerprint(tmp_path):
+def test_the_data_file_is_identified_by_its_fingerprint(tmp_path):
     file = tmp_path / "table.csv"
     file.write_bytes(b"a,b\n1,2\n")
     text = text_of(iso.report(made_draws(), tmp_path / "page.html", data=file).read_text())
@@ -121,7 +142,7 @@ def test_what_to_cite_is_what_the_repository_says():
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_browser_shows_all_of_it(dark, whole, tmp_path):
-    """A phone and a desk: nothing sticks out, every figure is there, text stands out from its ground."""
+    """On a phone and a desktop nothing overflows, all figures are shown, and text has enough contrast."""
     screens, console = look(whole[1], tmp_path, dark=dark)
     assert console == []
     assert [screen["width"] for screen in screens] == [400, 1200]
@@ -140,15 +161,15 @@ def test_a_browser_shows_all_of_it(dark, whole, tmp_path):
 
 @pytest.mark.slow
 def test_a_browser_sees_what_is_wrong(tmp_path):
-    """The measurements themselves: a page with every fault that the test above looks for."""
+    """A page with every fault that the test above looks for: the measurements must find them."""
     bad = page.page("Wide", "pale", [])
     bad = bad.replace("<main>", '<main><figure><img src="data:image/png;base64,AAAA" alt=""></figure>')
     bad = bad.replace("</main>", '<div style="width: 900px">.</div><p style="color: #ddd">pale</p></main>')
-    bad += "<script>console.error('told')</script>"
+    bad += "<script>console.error('a fault')</script>"
     path = tmp_path / "bad.html"
     path.write_text(bad)
     (screen,), console = look(path, tmp_path, widths=(400,))
     assert screen["scroll"] >= 900
     assert screen["figures"][0]["natural"] == 0
     assert screen["contrast"] < 2
-    assert any("told" in line for line in console)
+    assert any("a fault" in line for line in console)

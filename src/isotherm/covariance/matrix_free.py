@@ -1,14 +1,12 @@
 """C of the current batch applied to a vector: full covariance control in any dimension, without a matrix."""
 
-from typing import Any
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm.covariance import diagonal
 from isotherm.covariance.base import Average, Averaging, Covariance, Operator
 from isotherm.covariance.diagonal import DiagonalOperator
-from isotherm.records import GradientEstimate, Needs
+from isotherm.records import GradientEstimate, LinearOperator, Needs
 
 
 class MatrixFreeOperator(Operator):
@@ -17,7 +15,7 @@ class MatrixFreeOperator(Operator):
     The batch's own C inside the inverse would correlate with the force and shift the mean.
     """
 
-    batch: Any  # what the gradient brings
+    batch: LinearOperator
     running: DiagonalOperator
 
     def mv(self, x: PyTree) -> PyTree:
@@ -69,5 +67,10 @@ class MatrixFree(Covariance):
         return Average(t, diagonal.blend(average.operator, estimate.contrasts, self.kappa(t)))
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
+        if estimate.operator is None:
+            raise ValueError(
+                "`operator` of the gradient's estimate must be given for `MatrixFree`; got None. "
+                "Return one whose `mv` applies C, or use `iso.DiagonalLowRank(rank)`."
+            )
         # The average of all batches hardly knows this one, so its inverse is all but independent of the force.
         return MatrixFreeOperator(estimate.operator, average.operator)

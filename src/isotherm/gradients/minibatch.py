@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.posterior import Posterior
-from isotherm.records import Batch, GradientEstimate, Needs
+from isotherm.records import Batch, GradientEstimate, LinearOperator, Needs
 
 
 class Gradient(eqx.Module):
@@ -57,7 +57,7 @@ class Minibatch(Gradient):
             estimate = _force(posterior, position, batch, batch.num_data / batch.size)
         if not needs.operator:
             return estimate
-        operator = BatchNoise(posterior, position, batch, halved=needs.contrasts == 1)
+        operator: LinearOperator = BatchNoise(posterior, position, batch, halved=needs.contrasts == 1)
         return eqx.tree_at(lambda x: x.operator, estimate, operator, is_leaf=lambda x: x is None)
 
 
@@ -75,7 +75,7 @@ class FullData(Gradient):
         estimate = _force(_bound(self), position, batch, 1.0)
         rows = 1 if needs.contrasts == "exact" else needs.contrasts
         contrasts = jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), position) if rows else None
-        operator = NoNoise() if needs.operator else None
+        operator: LinearOperator | None = NoNoise() if needs.operator else None
         return GradientEstimate(estimate.force, contrasts, estimate.log_density, operator)
 
 

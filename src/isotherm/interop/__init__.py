@@ -1,4 +1,4 @@
-"""Other libraries' models as posteriors. Each module needs its library and is loaded where it is first used."""
+"""Models of other libraries as posteriors. Each module needs its library and is loaded on first use."""
 
 import importlib
 from typing import Any

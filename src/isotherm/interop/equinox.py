@@ -24,29 +24,31 @@ def posterior(
     trainable: PyTree = eqx.is_inexact_array,
     forward: Callable[[Any, PyTree], Array] | None = None,
 ) -> Network:
-    """The posterior over the trainable parameters of a module that takes one example, as Equinox's do.
+    """The posterior over the trainable parameters of a module that takes one example, as Equinox's modules do.
 
-    The module is put in inference mode: a likelihood must be a function of the parameters and one row, and dropout
-    would make it random, batch statistics a matter of the other rows.
+    The module is put in inference mode, because a likelihood must be a function of the parameters and one row.
+    Dropout would make it random, and batch statistics would make it depend on the other rows.
 
     **Arguments:**
 
-    - `likelihood`: of y given the outputs. `"gaussian"`, of unknown scale unless `scale` is given; `"categorical"`:
-      outputs are logits and y counts classes from 0; `"bernoulli"`: the output is a logit and y is 0 or 1;
-      `"poisson"`: the output is the log of the rate; or a function `(outputs, y) -> one value per row` of a batch.
-    - `prior`: independent normals. A number multiplies the default scale of weights, 1/sqrt(fan-in); all else has
-      the scale 1. A mapping such as `{"layers.0": 0.1, "layers.1.bias": 2.0}` gives scales by the beginnings of
-      names, and leaves others at their default. A function `params -> log-density` takes the place of all that.
-    - `extra`: start of parameters that the function `likelihood` then takes as a third argument, a dict.
-    - `trainable`: filter as for `eqx.partition`. What it leaves out stays as it is.
-    - `forward`: `(module, x) -> outputs` for one example, where that is not `module(x)`.
+    - `likelihood`: of y given the outputs. `"gaussian"`: the scale is unknown unless `scale` is given;
+      `"categorical"`: outputs are logits and y is the index of the class, from 0; `"bernoulli"`: the output is a
+      logit and y is 0 or 1; `"poisson"`: the output is the log of the rate; or a function `(outputs, y) -> one value
+      per row` of a batch.
+    - `prior`: independent normals. A number multiplies the default scale of weights, 1/sqrt(fan-in); all other
+      parameters have scale 1. A mapping such as `{"layers.0": 0.1, "layers.1.bias": 2.0}` gives scales by prefix of
+      the name; other parameters keep their default. A function `params -> log-density` replaces these normals.
+    - `extra`: initial values of additional parameters, a dict, which the function `likelihood` takes as a third
+      argument.
+    - `trainable`: filter as for `eqx.partition`. What it leaves out stays fixed.
+    - `forward`: `(module, x) -> outputs` for one example. The default is `module(x)`.
     """
     module = eqx.nn.inference_mode(module)
     if forward is None:
         _check_callable(module)
-    chosen, rest = eqx.partition(module, trainable)
-    names = tuple(name for name, _ in tree.named_leaves(chosen))
-    leaves, structure = jax.tree.flatten(chosen)
+    trained, rest = eqx.partition(module, trainable)
+    names = tuple(name for name, _ in tree.named_leaves(trained))
+    leaves, structure = jax.tree.flatten(trained)
     parts = _Equinox(rest, names, structure, call if forward is None else forward)
     params = {name: jnp.asarray(leaf) for name, leaf in zip(names, leaves, strict=True)}
     return network(parts, params, _fans(module, params), likelihood, prior=prior, scale=scale, extra=extra)
@@ -68,21 +70,21 @@ class _Equinox(Parts):
 
 
 def _check_callable(module: PyTree) -> None:
-    """Refuse what cannot be called with one example alone."""
+    """Raise if the module cannot be called with an example as its only argument."""
     if not callable(module):
-        raise must("module", "callable where `forward` is not given", type(module).__name__, error=TypeError)
+        raise must("module", "callable if `forward` is not given", type(module).__name__, error=TypeError)
     is_state = lambda x: isinstance(x, eqx.nn.StateIndex)
     if any(is_state(x) for x in jax.tree.leaves(module, is_leaf=is_state)):
         raise must(
             "module",
-            "without state where `forward` is not given",
+            "without state if `forward` is not given",
             type(module).__name__,
-            "With running statistics that stay: `forward=lambda module, x: module(x, state)[0]`.",
+            "To keep running statistics fixed: `forward=lambda module, x: module(x, state)[0]`.",
         )
 
 
 def _fans(module: PyTree, params: Params) -> dict[str, int | None]:
-    """Weights are (outputs, inputs, ...); of an embedding one row is taken and nothing is summed."""
+    """The fan-in of each weight, of shape (outputs, inputs, ...); `None` for embeddings, which sum over nothing."""
     is_embedding = lambda x: isinstance(x, eqx.nn.Embedding)
     rows = {
         f"{name}.weight" if name else "weight"

@@ -30,27 +30,26 @@ def posterior(
     trainable: Any = nnx.Param,
     forward: Callable[[Any, PyTree], Array] | None = None,
 ) -> Network:
-    """The posterior over the trainable parameters of a module that takes a batch, as those of NNX do.
+    """The posterior over the trainable parameters of a module that takes a batch, as NNX's modules do.
 
-    A copy of the module is put in inference mode: a likelihood must be a function of the parameters and one row, and
-    dropout would make it random, batch statistics a matter of the other rows.
+    A copy of the module is put in inference mode, because a likelihood must be a function of the parameters and one
+    row. Dropout would make it random, and batch statistics would make it depend on the other rows.
 
     **Arguments:**
 
     - `likelihood`, `prior`, `scale`, `extra`: as for `iso.interop.equinox.posterior`.
-    - `trainable`: filter as for `nnx.split`. What it leaves out stays as it is, and so does what is not
-      of a floating dtype.
-    - `forward`: `(module, x) -> outputs` for a batch, where that is not `module(x)`.
+    - `trainable`: filter as for `nnx.split`. What it leaves out stays fixed, and so do arrays that are not floating.
+    - `forward`: `(module, x) -> outputs` for a batch. The default is `module(x)`.
     """
     if not isinstance(module, nnx.Module):
         raise must("module", "an `nnx.Module`", type(module).__name__, error=TypeError)
     if forward is None and not callable(module):
-        raise must("module", "callable where `forward` is not given", type(module).__name__, error=TypeError)
+        raise must("module", "callable if `forward` is not given", type(module).__name__, error=TypeError)
     module = nnx.clone(module)
     module.eval()
-    graph, chosen, rest = nnx.split(module, nnx.All(trainable, _is_floating), ...)
-    names = tuple(name.removesuffix(".value") for name, _ in tree.named_leaves(chosen))
-    leaves, structure = jax.tree.flatten(chosen)
+    graph, trained, rest = nnx.split(module, nnx.All(trainable, _is_floating), ...)
+    names = tuple(name.removesuffix(".value") for name, _ in tree.named_leaves(trained))
+    leaves, structure = jax.tree.flatten(trained)
     parts = _Flax(graph, rest, names, structure, call if forward is None else forward)
     params = {name: jnp.asarray(leaf) for name, leaf in zip(names, leaves, strict=True)}
     return network(parts, params, _fans(module, params), likelihood, prior=prior, scale=scale, extra=extra)
@@ -77,7 +76,7 @@ def _is_floating(path: Any, value: Any) -> bool:
 
 
 def _fans(module: nnx.Module, params: Params) -> dict[str, int | None]:
-    """Kernels are (..., inputs, outputs); those of `LinearGeneral` may have several axes of outputs."""
+    """The fan-in of each kernel, of shape (..., inputs, outputs). `LinearGeneral` may have several output axes."""
     fans = {name: fan_in(name, x.shape[:-1], axes=x.ndim) for name, x in params.items()}
     for path, part in nnx.iter_modules(module):
         name = ".".join(map(str, path))

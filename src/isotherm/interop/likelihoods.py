@@ -1,6 +1,6 @@
-"""What the outputs of a network say about y: a log-density for each row, and the mean of y.
+"""Likelihoods of y given the outputs of a network: a log-density for each row, and the mean of y.
 
-Densities are complete, constants included. A y outside the support has the density NaN, which `iso.sample` refuses.
+Log-densities include all constants. A y outside the support has the density NaN, which `iso.sample` refuses.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Rows = Float[Array, " n"]
 
 
 class Likelihood(eqx.Module):
-    """`density(outputs, y, extra)` has one value per row; `extra` holds the start of parameters of its own."""
+    """`density(outputs, y, extra)` has one value per row. `extra` holds initial values of its parameters."""
 
     density: Callable[[Array, Any, Params], Array]
     mean: Callable[[Array], Array] | None
@@ -30,39 +30,39 @@ class Likelihood(eqx.Module):
 def likelihood_of(
     kind: str | Callable[..., Array], *, scale: float | int | None, extra: Mapping[str, Any] | None
 ) -> Likelihood:
-    """A likelihood by its name, or of a function `(outputs, y)`, or `(outputs, y, extra)` where `extra` is given."""
+    """The likelihood of this name, or one from a function `(outputs, y)`; with `extra`, `(outputs, y, extra)`."""
     if scale is not None and kind != "gaussian":
         raise must("scale", 'None unless `likelihood` is "gaussian"', scale)
     if extra is not None and not callable(kind):
         raise must("extra", "None unless `likelihood` is a function", extra)
     if callable(kind):
-        own = {name: jnp.asarray(x, float) for name, x in (extra or {}).items()}
-        return Likelihood(Own(kind, takes_extra=extra is not None), None, own)
+        start = {name: jnp.asarray(x, float) for name, x in (extra or {}).items()}
+        return Likelihood(UserDefined(kind, takes_extra=extra is not None), None, start)
     if kind == "gaussian":
         if scale is None:
-            return Likelihood(Gaussian(None), _same, {"log_scale": jnp.zeros(())})
+            return Likelihood(Gaussian(None), _identity, {"log_scale": jnp.zeros(())})
         if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < np.inf:
-            raise must("scale", "a positive number", scale, "Leave it out for an unknown one.")
-        return Likelihood(Gaussian(float(scale)), _same, {})
+            raise must("scale", "a positive number", scale, "Leave it out if the scale is unknown.")
+        return Likelihood(Gaussian(float(scale)), _identity, {})
     if kind not in _NAMED:
         names = ", ".join(f'"{name}"' for name in ("gaussian", *_NAMED))
         raise must("likelihood", f"one of {names}, or a function `(outputs, y) -> one value per row`", kind)
     return Likelihood(*_NAMED[kind], {})
 
 
-class Own(eqx.Module):
-    """A function of the user's."""
+class UserDefined(eqx.Module):
+    """A likelihood from a function that the user wrote."""
 
     function: Callable[..., Array]
     takes_extra: bool = eqx.field(static=True)
 
     def __call__(self, outputs: Array, y: Any, extra: Params) -> Array:
-        """What the function returns."""
+        """The value of the function, one per row."""
         return self.function(outputs, y, extra) if self.takes_extra else self.function(outputs, y)
 
 
 class Gaussian(eqx.Module):
-    """y ~ N(outputs, scale^2), independently for each output; exp of `log_scale` where `scale` is `None`."""
+    """y ~ N(outputs, scale^2), independently for each output. If `scale` is `None`, it is exp of `log_scale`."""
 
     scale: float | None
 
@@ -76,18 +76,20 @@ class Gaussian(eqx.Module):
 
 
 def categorical(outputs: Array, y: Array, extra: Params) -> Rows:
-    """Outputs are logits along the last axis, y the number of the class."""
+    """One value per row. Outputs are logits along the last axis, and y is the index of the class."""
     del extra
     if not jnp.issubdtype(y.dtype, jnp.integer):
-        raise must("y", "an array of integers, the numbers of the classes", y, "Of one-hot rows: argmax.")
+        raise must(
+            "y", "an array of integers, the indices of the classes", y, "For one-hot rows take the argmax."
+        )
     if outputs.shape[:-1] != y.shape:
         raise _misfit(outputs, y, "logits of the classes along one more axis than y")
-    chosen = jnp.take_along_axis(jax.nn.log_softmax(outputs), y[..., None], axis=-1)[..., 0]
-    return _rows(_where(chosen, (y >= 0) & (y < outputs.shape[-1])))
+    log_probability = jnp.take_along_axis(jax.nn.log_softmax(outputs), y[..., None], axis=-1)[..., 0]
+    return _rows(_where(log_probability, (y >= 0) & (y < outputs.shape[-1])))
 
 
 def bernoulli(outputs: Array, y: Array, extra: Params) -> Rows:
-    """Outputs are logits of y = 1; y is 0 or 1."""
+    """One value per row. Outputs are logits of y = 1, and y is 0 or 1."""
     del extra
     outputs = _fitted(outputs, y)
     ones = y.astype(outputs.dtype)
@@ -95,7 +97,7 @@ def bernoulli(outputs: Array, y: Array, extra: Params) -> Rows:
 
 
 def poisson(outputs: Array, y: Array, extra: Params) -> Rows:
-    """Outputs are logs of the rate; y is a count."""
+    """One value per row. Outputs are logs of the rate, and y is a count."""
     del extra
     outputs = _fitted(outputs, y)
     count = y.astype(outputs.dtype)
@@ -103,7 +105,7 @@ def poisson(outputs: Array, y: Array, extra: Params) -> Rows:
     return _rows(_where(density, (count >= 0) & (count == jnp.round(count))))
 
 
-def _same(outputs: Array) -> Array:
+def _identity(outputs: Array) -> Array:
     return outputs
 
 
@@ -115,7 +117,7 @@ _NAMED: dict[str, tuple[Callable[..., Array], Callable[[Array], Array]]] = {
 
 
 def _fitted(outputs: Array, y: Array) -> Array:
-    """Outputs in the shape of y: broadcast, (n, 1) and (n,) would compare every row with every other."""
+    """The outputs in the shape of y. Broadcasting (n, 1) with (n,) would compare every row with every other."""
     if outputs.shape == (*y.shape, 1):
         return outputs[..., 0]
     if outputs.shape != y.shape:

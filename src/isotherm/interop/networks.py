@@ -1,4 +1,4 @@
-"""A network as a posterior over its trainable parameters: what `interop.equinox` and `interop.flax` share."""
+"""A network as a posterior over its trainable parameters: the part common to `interop.equinox` and `interop.flax`."""
 
 import abc
 import dataclasses
@@ -21,7 +21,7 @@ Params = dict[str, Any]
 
 
 class Parts(eqx.Module):
-    """A module taken apart, and how to put it together again. Parameters that are not its own are passed over."""
+    """A module split into parameters and the rest, and how to rebuild it. Ignores parameters of the likelihood."""
 
     @abc.abstractmethod
     def module(self, params: Params) -> Any:
@@ -29,7 +29,7 @@ class Parts(eqx.Module):
 
     @abc.abstractmethod
     def outputs(self, params: Params, x: PyTree) -> Array:
-        """Its outputs for a batch of rows."""
+        """The outputs of the module for a batch of rows."""
 
 
 class RowLikelihood(eqx.Module):
@@ -46,10 +46,10 @@ class RowLikelihood(eqx.Module):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Network:
-    """A network as `iso.sample` takes it: `iso.sample(net.posterior, {"x": x, "y": y}, net.init)`.
+    """A network to sample: `iso.sample(net.posterior, {"x": x, "y": y}, net.init)`.
 
-    - `posterior`: the `iso.Posterior` of rows `{"x": ..., "y": ...}`; x may be a pytree.
-    - `init`: the trainable parameters by name, such as `layers.0.weight`, and those of the likelihood.
+    - `posterior`: the `iso.Posterior` over rows `{"x": ..., "y": ...}`; x may be a pytree.
+    - `init`: the trainable parameters by name, such as `layers.0.weight`, and the parameters of the likelihood.
     """
 
     posterior: Posterior
@@ -62,10 +62,10 @@ class Network:
         return self.parts.outputs(params, x)
 
     def mean(self, params: Params, x: PyTree) -> Array:
-        """The mean of y for a batch of rows: probabilities where y is a class."""
+        """The mean of y for a batch of rows: for classes, their probabilities."""
         if self.likelihood.mean is None:
             raise must(
-                "likelihood", "one of those with a name, to know the mean of y", "a function", "Use `apply`."
+                "likelihood", "one of the named ones, whose mean is known", "a function", "Use `apply`."
             )
         return self.likelihood.mean(self.apply(params, x))
 
@@ -98,16 +98,16 @@ def network(
     scale: float | int | None,
     extra: Mapping[str, Any] | None,
 ) -> Network:
-    """The record of a module taken apart. `fans` has the fan-in of every weight, and `None` for all else."""
+    """The `Network` of a split module. `fans` has the fan-in of every weight, and `None` for other parameters."""
     if not trainable:
-        raise must("module", "one with trainable parameters", "none", "Is `trainable` too narrow?")
+        raise must("module", "one with trainable parameters", "none", "Check the filter `trainable`.")
     kind = likelihood_of(likelihood, scale=scale, extra=extra)
-    if both := sorted(trainable.keys() & kind.extra.keys()):
+    if shared := sorted(trainable.keys() & kind.extra.keys()):
         raise must(
             "likelihood",
-            "one whose parameters the module does not have",
-            both,
-            "Rename them in one of the two.",
+            "one without parameters that the module also has",
+            shared,
+            "Rename them in the module or in `extra`.",
         )
     init = trainable | kind.extra
     log_prior = prior_of(prior, {name: fans.get(name) for name in init})
@@ -115,10 +115,10 @@ def network(
 
 
 def fan_in(name: str, inputs: tuple[int, ...], *, axes: int) -> int | None:
-    """The product of the axes over which a weight of `axes` axes sums; `None` for what is no weight."""
+    """The product of the lengths `inputs` of the axes that a weight sums over; `None` for other parameters."""
     return None if axes < 2 or name.rsplit(".", 1)[-1] == "bias" else math.prod(inputs)
 
 
 def call(module: Any, x: PyTree) -> Array:
-    """What a module is for, where nothing else is said."""
+    """The default `forward`."""
     return module(x)

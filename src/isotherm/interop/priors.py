@@ -1,7 +1,7 @@
 r"""Priors of networks: independent normals, with a scale for each parameter tensor.
 
-By default a weight has the scale $1/\sqrt{\text{fan-in}}$, so that a layer keeps the size of its inputs however
-wide it is, and everything else, biases, gains of norms, embeddings and parameters of the likelihood, has the scale 1.
+By default a weight has the scale $1/\sqrt{\text{fan-in}}$, so that a layer of any width preserves the size of its
+inputs. All other parameters (biases, gains of norms, embeddings, parameters of the likelihood) have the scale 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,20 +19,20 @@ Prior = float | int | Mapping[str, float | int] | Callable[[Params], Array]
 
 
 class NormalPrior(eqx.Module):
-    """The log-density of independent normals about zero, by the scale of each name."""
+    """The log-density of independent normals with mean zero and a scale for each name."""
 
     scales: dict[str, float]
 
     def __call__(self, params: Params) -> Float[Array, ""]:
-        """One number."""
+        """The log-density of the parameters."""
         terms = [_log_normal(params[name], scale) for name, scale in self.scales.items()]
         return sum(terms[1:], start=terms[0])
 
 
 def prior_of(prior: Prior, fans: Mapping[str, int | None]) -> Callable[[Params], Array]:
-    """The log-prior that a number, a mapping from the beginnings of names to scales, or a function stands for.
+    """The log-prior given by a number, a mapping from prefixes of names to scales, or a function.
 
-    `fans` gives the fan-in of every weight by name, and `None` for all else.
+    `fans` gives the fan-in of every weight by name, and `None` for other parameters.
     """
     if callable(prior):
         return prior
@@ -46,20 +46,20 @@ def _default(factor: float, fans: Mapping[str, int | None]) -> dict[str, float]:
 
 
 def _chosen(prior: Mapping[str, float | int], fans: Mapping[str, int | None]) -> dict[str, float]:
-    """The scale of each name under a prefix; of several the longest counts."""
+    """The scale of each name that has a prefix in `prior`. The longest prefix wins."""
     scales = {}
     for prefix in sorted(prior, key=len):
-        under = [name for name in fans if name == prefix or name.startswith(f"{prefix}.")]
-        if not under:
-            raise must("prior", f"a mapping from beginnings of names, of {', '.join(fans)}", prefix)
-        scales |= dict.fromkeys(under, _positive(f'prior["{prefix}"]', prior[prefix]))
+        matches = [name for name in fans if name == prefix or name.startswith(f"{prefix}.")]
+        if not matches:
+            raise must("prior", f"a mapping from prefixes of the names {', '.join(fans)}", prefix)
+        scales |= dict.fromkeys(matches, _positive(f'prior["{prefix}"]', prior[prefix]))
     return scales
 
 
 def _positive(name: str, scale: Any) -> float:
-    number = isinstance(scale, int | float | np.number) and not isinstance(scale, bool)
-    if not number or not 0 < scale < np.inf:
-        rule = "a positive number, a mapping from names to such, or a function of the parameters"
+    is_number = isinstance(scale, int | float | np.number) and not isinstance(scale, bool)
+    if not is_number or not 0 < scale < np.inf:
+        rule = "a positive number, a mapping from names to positive numbers, or a function of the parameters"
         raise must(name, "a positive number" if name != "prior" else rule, scale)
     return float(scale)
 

@@ -1,4 +1,4 @@
-"""Figures of a run, drawn apart from any global state of matplotlib. Needs the extra `plots`."""
+"""Figures of a run, independent of matplotlib's global state. Needs the extra `plots`."""
 
 from isotherm.plots.chains import convergence as convergence
 from isotherm.plots.chains import traces as traces

@@ -1,6 +1,6 @@
-"""Densities of draws: one parameter at a time, and two by two."""
+"""Densities of draws: of single parameters and of pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -11,8 +11,8 @@ from isotherm import tree
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.judging.summary import labels_of
-from isotherm.plots.parameters import Parameter, shown
-from isotherm.plots.style import CHAINS, EXACT, MAIN, new_figure, tidy, title
+from isotherm.plots.parameters import Parameter, Shown, shown
+from isotherm.plots.style import EXACT, MAIN, NARROW, chain_color, new_figure, tidy, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 _MOST, _MOST_PAIRS = 8, 6
 _POINTS = 1500
+_MIDDLE = (0.05, 0.95)  # quantiles between which a density is filled more strongly
 
 
 def density(values: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Where, and how high, by ArviZ's kernel estimate; `None` of draws that are all the same."""
+    """A grid and the density on it, by ArviZ's kernel estimate; `None` if all draws are equal."""
     from arviz_stats.base import array_stats
 
     if values.size < 2 or not np.ptp(values) > 0:
@@ -35,46 +36,57 @@ def density(values: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray] |
 def marginals(
     draws: Draws, names: Sequence[str] | None = None, *, reference: Draws | PyTree | None = None
 ) -> "Figure":
-    """The density of each parameter, of all chains together and, as thin lines, of each.
+    """The density of each parameter: of all chains together, the middle 90 % darker, and of each as a thin line.
 
     `reference` is drawn in black: draws of another run as densities, a pytree of true parameters as lines. `names`
     are as for `traces`.
     """
-    what = shown(draws, names, _MOST)
-    wanted = [p.name for p in what.parameters]
-    exact = _reference(reference, draws, wanted)
-    columns = min(4, len(wanted))
-    rows = -(-len(wanted) // columns)
-    figure = new_figure(max(2.4 * columns, 4.5), 1.0 + 1.75 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for ax, parameter in zip(axes.flat, what.parameters, strict=False):
-        _marginal(ax, parameter, exact.get(parameter.name))
-    for ax in axes.flat[len(wanted) :]:
-        ax.set_axis_off()
-    against = ""
+    selection = shown(draws, names, _MOST)
+    exact = _reference(reference, draws, [p.name for p in selection.parameters])
+    legend = ""
     if reference is not None:
-        against = "; black: the reference" if isinstance(reference, Draws) else "; black: the true value"
-    title(figure, f"All chains filled, each chain a thin line{against}", what.note)
+        legend = "; black: the reference" if isinstance(reference, Draws) else "; black: the true value"
+    return draw_marginals(selection, exact, legend)
+
+
+def draw_marginals(
+    selection: Shown,
+    exact: Mapping[str, float | np.ndarray] | None = None,
+    legend: str = "",
+    *,
+    narrow: bool = False,
+) -> "Figure":
+    """The figure of `marginals`; `narrow` makes it fit a phone. `exact` is drawn in black, by parameter name."""
+    count = len(selection.parameters)
+    columns = min(2 if narrow else 4, count)
+    rows = -(-count // columns)
+    figure = new_figure(NARROW if narrow else max(2.4 * columns, 4.5), 1.0 + (1.4 if narrow else 1.75) * rows)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax, parameter in zip(axes.flat, selection.parameters, strict=False):
+        _marginal(ax, parameter, (exact or {}).get(parameter.name))
+    for ax in axes.flat[count:]:
+        ax.set_axis_off()
+    title(figure, f"All chains filled, each chain a thin line{legend}", selection.note)
     return figure
 
 
 def pairs(draws: Draws, names: Sequence[str] | None = None) -> "Figure":
-    """Draws of each two parameters, and the density of each. `names` are as for `traces`; at most 6 by default."""
-    what = shown(draws, names, _MOST_PAIRS)
-    values = [p.values for p in what.parameters]
+    """Scatter plots of all pairs of parameters, and their densities. `names` are as for `traces`, at most 6."""
+    selection = shown(draws, names, _MOST_PAIRS)
+    values = [p.values for p in selection.parameters]
     n = len(values)
     figure = new_figure(1.2 + 1.45 * n, 1.2 + 1.35 * n)
     axes = figure.subplots(n, n, squeeze=False, sharex="col")
     at = np.unique(np.linspace(0, values[0].size - 1, _POINTS).astype(int))
-    owner = np.repeat(np.arange(len(values[0])), values[0].shape[1])[at]
-    colors = [CHAINS[k % len(CHAINS)] for k in owner]
+    chain_of = np.repeat(np.arange(len(values[0])), values[0].shape[1])[at]
+    colors = [chain_color(int(chain)) for chain in chain_of]
     for i, j in np.ndindex(n, n):
         ax = axes[i, j]
         if j > i:
             ax.set_axis_off()
             continue
         if i == j:
-            _marginal(ax, what.parameters[i], None, named=False)
+            _marginal(ax, selection.parameters[i], None, named=False)
         else:
             ax.scatter(
                 values[j].ravel()[at], values[i].ravel()[at], s=3, c=colors, alpha=0.35, lw=0, rasterized=True
@@ -83,11 +95,11 @@ def pairs(draws: Draws, names: Sequence[str] | None = None) -> "Figure":
         ax.locator_params(nbins=3)
         ax.tick_params(labelbottom=i == n - 1, labelleft=j == 0 and i > 0)
         if i == n - 1:
-            ax.set_xlabel(what.parameters[j].name, fontsize=10, parse_math=False)
+            ax.set_xlabel(selection.parameters[j].name, fontsize=10, parse_math=False)
         if j == 0 and i > 0:
-            ax.set_ylabel(what.parameters[i].name, fontsize=10, parse_math=False)
+            ax.set_ylabel(selection.parameters[i].name, fontsize=10, parse_math=False)
     figure.align_labels()
-    title(figure, f"{len(at):,} of {values[0].size:,} draws, a colour a chain", what.note)
+    title(figure, f"{len(at):,} of {values[0].size:,} draws, one colour per chain", selection.note)
     return figure
 
 
@@ -95,10 +107,14 @@ def _marginal(
     ax: "Axes", parameter: Parameter, exact: float | np.ndarray | None, *, named: bool = True
 ) -> None:
     if (curve := density(parameter.values)) is not None:
-        ax.fill_between(*curve, color=MAIN, alpha=0.25, lw=0)
+        grid, height = curve
+        ax.fill_between(grid, height, color=MAIN, alpha=0.12, lw=0)
+        low, high = np.quantile(parameter.values, _MIDDLE)
+        inside = np.concatenate([[low], grid[(grid > low) & (grid < high)], [high]])
+        ax.fill_between(inside, np.interp(inside, grid, height), color=MAIN, alpha=0.2, lw=0)
     for chain, values in enumerate(parameter.values):
-        if len(parameter.values) > 1 and (own := density(values)) is not None:
-            ax.plot(*own, color=CHAINS[chain % len(CHAINS)], lw=0.8)
+        if len(parameter.values) > 1 and (of_chain := density(values)) is not None:
+            ax.plot(*of_chain, color=chain_color(chain), lw=0.8)
     if isinstance(exact, np.ndarray) and (curve := density(exact)) is not None:
         ax.plot(*curve, color=EXACT.color, lw=1.3)
     elif exact is not None:
@@ -122,7 +138,7 @@ def _reference(
     theirs = [np.shape(x) for x in jax.tree.leaves(reference)]
     if theirs != [x.shape[2:] for x in jax.tree.leaves(draws.posterior)]:
         names = [name for name, _ in tree.named_leaves(draws.posterior)]
-        raise must("reference", f"of the same parameters as `draws`: {', '.join(names)}", reference)
+        raise must("reference", f"made of the same parameters as `draws`: {', '.join(names)}", reference)
     out, labels = {}, labels_of(draws)
     for name, x in zip(draws.flat(), jax.tree.leaves(reference), strict=True):
         out |= {label: float(v) for label, v in zip(labels[name], np.ravel(np.asarray(x)), strict=True)}

@@ -1,7 +1,7 @@
-"""Which numbers of the parameters a figure shows: those asked for, or those that have mixed worst."""
+"""The parameters that a figure shows: the ones that were named, or the ones with the largest R-hat."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from isotherm.errors import must
 from isotherm.judging.summary import labels_of
 from isotherm.prediction.blocks import chosen
 
+_Element = tuple[str, int]  # a leaf's name, and an index into its ravelled elements
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Parameter:
-    """One number of the parameters: its name, its draws (chain, draw), its R-hat."""
+    """One scalar parameter: its label, its draws (chain, draw) and its R-hat."""
 
     name: str
     values: Float[np.ndarray, "chain draw"]
@@ -24,7 +26,7 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shown:
-    """What a figure is of: the chains that did not fail, some of their parameters, and a line that says so."""
+    """What a figure shows: draws of the chains that did not fail, some of their parameters, a note on the rest."""
 
     draws: Draws
     parameters: tuple[Parameter, ...]
@@ -32,60 +34,77 @@ class Shown:
 
 
 def shown(draws: Draws, names: Sequence[str] | None, most: int) -> Shown:
-    """`names` are leaves or single numbers such as `w[2]`; `None` takes `most`, those with the largest R-hat."""
-    whole = chosen(draws)
-    leaves, labels = whole.flat(), labels_of(whole)
-    every = [(name, i) for name, leaf in leaves.items() for i in range(int(np.prod(leaf.shape[2:])))]
-    picked = every if names is None else _asked(names, labels, every)
-    if names is not None and not 1 <= len(picked) <= most:
-        raise must("names", f"of 1 to {most} parameters", tuple(names), "Name single ones, such as `w[0]`.")
-    if len(picked) > most:
-        worst = np.concatenate([_split_r_hat(leaf) for leaf in leaves.values()])
-        kept = np.sort(np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:most])
-        picked = [every[k] for k in kept]
-    parameters = tuple(_parameter(leaves[name], i, labels[name][i]) for name, i in picked)
+    """Select at most `most` parameters.
+
+    `names` are leaves or single elements such as `w[2]`. `None` selects the ones with the largest R-hat.
+    """
+    complete = chosen(draws)
+    leaves, labels, elements = complete.flat(), labels_of(complete), _elements(complete)
+    selected = elements if names is None else _named(names, labels, elements)
+    if names is not None and not 1 <= len(selected) <= most:
+        raise must(
+            "names", f"the names of 1 to {most} parameters", tuple(names), "Name single ones, such as `w[0]`."
+        )
+    if len(selected) > most:
+        r_hats = np.concatenate([_split_r_hat(leaf) for leaf in leaves.values()])
+        worst = np.sort(np.argsort(-np.nan_to_num(r_hats, nan=np.inf), kind="stable")[:most])
+        selected = [elements[k] for k in worst]
     notes = [left_out(draws)]
-    if len(parameters) < len(every) and names is None:
-        notes.insert(0, f"{len(picked)} of {len(every):,} parameters, those with the largest R-hat")
-    return Shown(whole, parameters, "; ".join(note for note in notes if note))
+    if len(selected) < len(elements) and names is None:
+        notes.insert(0, f"{len(selected)} of {len(elements):,} parameters, those with the largest R-hat")
+    return Shown(complete, _parameters(complete, selected), "; ".join(note for note in notes if note))
+
+
+def shown_at(draws: Draws, positions: Iterable[int]) -> Shown:
+    """Select parameters by their positions among all elements of `draws.flat()`."""
+    complete = chosen(draws)
+    elements = _elements(complete)
+    return Shown(complete, _parameters(complete, [elements[k] for k in positions]), left_out(draws))
 
 
 def left_out(draws: Draws) -> str:
-    """A line on chains that failed, empty where there are none."""
+    """A note on failed chains, empty if there are none."""
     failed = int(np.sum(~draws.complete))
     return f"{failed} of {draws.num_chains} chains failed and are left out" if failed else ""
 
 
 def side_by_side(leaf: np.ndarray) -> Float[np.ndarray, "chain draw number"]:
-    """A leaf as numbers side by side, in 64 bits."""
+    """A leaf with its elements along one axis, in float64."""
     return leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
 
 
-def _asked(
-    names: Sequence[str], labels: dict[str, list[str]], every: list[tuple[str, int]]
-) -> list[tuple[str, int]]:
-    known = {labels[name][i]: (name, i) for name, i in every}
-    out = []
-    for asked in names:
-        found = [known[asked]] if asked in known else [pair for pair in every if pair[0] == asked]
-        if not found:
-            raise must("names", "names of parameters", asked, f"There are {', '.join(list(known)[:10])}.")
-        out += found
-    return out
+def _elements(draws: Draws) -> list[_Element]:
+    return [(name, i) for name, leaf in draws.flat().items() for i in range(int(np.prod(leaf.shape[2:])))]
+
+
+def _named(names: Sequence[str], labels: dict[str, list[str]], elements: list[_Element]) -> list[_Element]:
+    by_label = {labels[leaf][i]: (leaf, i) for leaf, i in elements}
+    selected = []
+    for name in names:
+        matches = [by_label[name]] if name in by_label else [pair for pair in elements if pair[0] == name]
+        if not matches:
+            raise must("names", "names of parameters", name, f"There are {', '.join(list(by_label)[:10])}.")
+        selected += matches
+    return selected
+
+
+def _parameters(draws: Draws, selected: Sequence[_Element]) -> tuple[Parameter, ...]:
+    leaves, labels = draws.flat(), labels_of(draws)
+    return tuple(_parameter(leaves[name], i, labels[name][i]) for name, i in selected)
 
 
 def _parameter(leaf: np.ndarray, i: int, label: str) -> Parameter:
     from arviz_stats.base import array_stats
 
     stats: Any = array_stats
-    values = side_by_side(leaf)[:, :, i]
-    enough = values.shape[1] >= 4 and np.ptp(values) > 0
-    r_hat = float(stats.rhat(values, chain_axis=0, draw_axis=1)) if enough else float("nan")
+    values = leaf.reshape(*leaf.shape[:2], -1)[:, :, i].astype(np.float64)
+    has_r_hat = values.shape[1] >= 4 and np.ptp(values) > 0
+    r_hat = float(stats.rhat(values, chain_axis=0, draw_axis=1)) if has_r_hat else float("nan")
     return Parameter(label, values, r_hat)
 
 
 def _split_r_hat(leaf: np.ndarray) -> Float[np.ndarray, " number"]:
-    """Without ranks, for all numbers of a leaf at once: half chains against each other."""
+    """The split R-hat of every element of a leaf, without rank normalisation."""
     half = leaf.shape[1] // 2
     if half < 2:
         return np.full(int(np.prod(leaf.shape[2:])), np.nan)

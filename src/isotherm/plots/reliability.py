@@ -1,4 +1,4 @@
-"""Does it come true as often as was said?"""
+"""Calibration plots: observed frequencies against predicted probabilities."""
 
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 
 def calibration(curve: Calibration) -> "Figure":
-    """Observed against predicted, with bars of two standard errors; below, how many cases each point has."""
-    counted = len(np.unique(curve.count)) > 1
-    figure = new_figure(4.8, 5.6 if counted else 4.9)
-    if counted:
+    """Observed against predicted, with bars of ±2 standard errors; below, the number of cases of each point.
+
+    The counts are left out if they are all equal.
+    """
+    with_counts = len(np.unique(curve.count)) > 1
+    figure = new_figure(4.8, 5.6 if with_counts else 4.9)
+    if with_counts:
         ax, below = figure.subplots(2, 1, sharex=True, height_ratios=(5, 1))
         width = 0.8 * float(np.min(np.diff(curve.predicted), initial=0.1))
         below.bar(curve.predicted, curve.count, width=width, color=BAND, ec=MUTED, lw=0.5)
@@ -31,8 +34,12 @@ def calibration(curve: Calibration) -> "Figure":
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set_ylabel(curve.observed_as, fontsize=10)
     below.set_xlabel(curve.predicted_as, fontsize=10)
-    ax.text(0.03, 0.97, "more often than said", va="top", fontsize=9, color=MUTED, transform=ax.transAxes)
-    ax.text(0.97, 0.03, "less often than said", ha="right", fontsize=9, color=MUTED, transform=ax.transAxes)
+    ax.text(
+        0.03, 0.97, "more often than predicted", va="top", fontsize=9, color=MUTED, transform=ax.transAxes
+    )
+    ax.text(
+        0.97, 0.03, "less often than predicted", ha="right", fontsize=9, color=MUTED, transform=ax.transAxes
+    )
     tidy(ax)
     title(figure, f"Calibration error {curve.calibration_error:.3f} ({curve.by_chance:.3f} by chance alone)")
     return figure

@@ -1,8 +1,11 @@
-"""Figures: one colour a method everywhere, and matplotlib only where a figure is drawn."""
+"""The style of all figures: one palette, one colour per method. Matplotlib is imported only to draw."""
 
 import dataclasses
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-    """How a method is drawn: colour, dashes and marker all differ, so that none of them is needed alone."""
+    """How a method is drawn. Colour, dashes and marker all differ, so each of them alone identifies it."""
 
     color: str
     dashes: str | tuple[int, tuple[int | float, ...]] = "-"
@@ -31,13 +34,20 @@ METHODS = {
     "CCAdL symmetric, low rank": Style("#8C6D1F", (0, (6, 1.5)), "P"),
     "CCAdL symmetric, matrix-free": Style("#CC3377", (0, (3, 1)), "X"),
 }
-# Chains, one after the other, and what is drawn beside them.
-CHAINS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# The chains of a run, in order; more chains than colours start again at the first.
+CHAINS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C6D1F")
 MAIN, BAND, MUTED = "#0072B2", "#dfe2e6", "#6b7280"
+# Widths in inches: of a figure for a desktop, and of one that stays readable on a phone.
+WIDE, NARROW = 9, 5.4
+
+
+def chain_color(chain: int) -> str:
+    """The colour of a chain, by its index."""
+    return CHAINS[chain % len(CHAINS)]
 
 
 def require_matplotlib() -> None:
-    """Say which extra is missing before any work is done, rather than after."""
+    """Raise an error that names the missing extra. Call it before any long computation."""
     try:
         import matplotlib as _  # noqa: F401
     except ImportError as error:
@@ -45,7 +55,7 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width: int | float, height: int | float) -> "Figure":
-    """An empty figure of this size in inches, apart from any global state of matplotlib."""
+    """An empty figure of this size in inches, independent of matplotlib's global state."""
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -56,19 +66,38 @@ def new_figure(width: int | float, height: int | float) -> "Figure":
 
 
 def tidy(ax: "Axes") -> None:
-    """No frame but the two axes, and these quiet."""
+    """Remove the top and right spines and mute the other two."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(MUTED)
     ax.tick_params(labelsize=9, color=MUTED)
 
 
+def time_and_density_axes(figure: "Figure", rows: int, ratio: int) -> np.ndarray:
+    """Pairs of axes (row, 2): one over time, `ratio` times as wide as the one for densities on its right.
+
+    Time is common to all rows, and each density has its own scale.
+    """
+    axes = figure.subplots(rows, 2, squeeze=False, sharey="row", width_ratios=(ratio, 1))
+    for ax in axes[:-1, 0]:
+        ax.sharex(axes[-1, 0])
+        ax.tick_params(labelbottom=False)
+    return axes
+
+
 def title(figure: "Figure", main: str, note: str = "") -> None:
-    """A title at the left, and a quieter line below it."""
+    """Set a left-aligned title, with a note on a second line."""
     figure.suptitle(main + (f"\n{note}" if note else ""), x=0.01, ha="left", fontsize=11)
 
 
 def save(figure: "Figure", path: Path) -> Path:
-    """Write a PNG fit for a page and for print; makes its folder."""
+    """Write the figure as a PNG, at a resolution for screen and print. Creates the folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160, metadata={"Software": "isotherm"})
     return path
+
+
+def to_png(figure: "Figure") -> bytes:
+    """The figure as a PNG in memory, for a page that contains its images."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=200, metadata={"Software": "isotherm"})
+    return file.getvalue()

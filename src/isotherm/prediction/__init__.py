@@ -1,4 +1,4 @@
-"""What draws say of rows: predictions, their intervals, and log-likelihoods."""
+"""Predictions from draws: means, intervals and log-likelihoods of rows."""
 
 from isotherm.prediction.likelihood import log_likelihood as log_likelihood
 from isotherm.prediction.likelihood import with_log_likelihood as with_log_likelihood

@@ -1,4 +1,4 @@
-"""A function of parameters and rows at every draw, one block of rows after the other."""
+"""Evaluate a function of parameters and rows at every draw, one block of rows at a time."""
 
 import dataclasses
 import math
@@ -15,47 +15,47 @@ from isotherm import tree
 from isotherm.draws import Draws, Moments
 from isotherm.errors import check_count, must
 
-_VALUES = 2**24  # of a block: draws times rows times values of a row
-_PARAMETERS = 2**26  # numbers in the draws that are on the device at a time
-_SIDE_BY_SIDE = 2**20  # numbers of the rows times draws that are computed at once
+_VALUES = 2**24  # in a block: draws times rows times values per row
+_PARAMETERS = 2**26  # numbers in the draws that are on the device at once
+_SIDE_BY_SIDE = 2**20  # numbers in the rows, times draws, that are computed at once
 
 
 def chosen(draws: Draws, draws_used: int | None = None) -> Draws:
-    """The chains that did not fail; of each equally many draws, evenly spaced, `draws_used` in all at most."""
+    """The draws of the chains that did not fail: at most `draws_used`, evenly spaced, equally many per chain."""
     if not isinstance(draws, Draws):
         raise must("draws", "an `iso.Draws`", draws, error=TypeError)
     chains = np.flatnonzero(draws.complete)
     if len(chains) == 0:
-        told = "; ".join(dict.fromkeys(draws.status))
-        raise ValueError(f"`draws` must have a chain that did not fail; got: {told}.")
+        reasons = "; ".join(dict.fromkeys(draws.status))
+        raise ValueError(f"`draws` must have a chain that did not fail; got: {reasons}.")
     count = draws.num_draws
     if count == 0:
         raise ValueError(
             f"`draws` must have at least one draw; got none: {'; '.join(dict.fromkeys(draws.status))}."
         )
     if draws_used is not None:
-        check_count("draws_used", draws_used, minimum=len(chains), repair="Take one of each chain at least.")
+        check_count("draws_used", draws_used, minimum=len(chains), repair="Take at least one draw per chain.")
         count = min(count, draws_used // len(chains))
     if count == draws.num_draws and len(chains) == draws.num_chains:
         return draws
     index = np.ix_(chains, np.linspace(0, draws.num_draws - 1, count).round().astype(int))
-    own = lambda x: np.asarray(x)[chains]
+    of_chains = lambda x: np.asarray(x)[chains]
     moments = {f.name: getattr(draws.moments, f.name) for f in dataclasses.fields(Moments)}
     return dataclasses.replace(
         draws,
         posterior=jax.tree.map(lambda x: np.asarray(x)[index], draws.posterior),
         stats={name: x[index] if x.ndim == 2 else x[chains] for name, x in draws.stats.items()},
-        moments=Moments(**{name: jax.tree.map(own, x) for name, x in moments.items()}),
+        moments=Moments(**{name: jax.tree.map(of_chains, x) for name, x in moments.items()}),
         status=tuple(draws.status[i] for i in chains),
         lengths=np.full(len(chains), count),
-        complete=own(draws.complete),
+        complete=of_chains(draws.complete),
         setup=None,
         derived={name: np.asarray(x)[index] for name, x in draws.derived.items()},
     )
 
 
 def in_a_row(draws: Draws) -> PyTree[np.ndarray]:
-    """The parameters of all chains end to end: leaves (draw, ...)."""
+    """The parameters of all chains, concatenated: leaves (draw, ...)."""
     return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), draws.posterior)
 
 
@@ -67,9 +67,9 @@ def blocks(
     rows_at_once: int | None = None,
     key: Key[Array, ""] | None = None,
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Which rows, and `f` of them at every draw: (draw, row, ...). Memory is bounded by the size of a block.
+    """Yield a slice of rows and the values of `f` for them, (draw, row, ...). The block size bounds the memory used.
 
-    With a key, `f` takes one as well: its own for each draw and block.
+    With a `key`, `f` takes one as a third argument: a different key for each draw and block.
     """
     x = jax.tree.map(np.asarray, x)
     num_rows, num_draws = _count(x), _count(params)
@@ -80,29 +80,29 @@ def blocks(
     side_by_side = max(1, min(at_once, _SIDE_BY_SIDE // (length * row_width)))
     if at_once == num_draws:
         params = jax.device_put(params)
-    for begin in range(0, num_rows, length):
-        rows = _piece(x, begin, length)
-        keys = None if key is None else jax.random.split(jax.random.fold_in(key, begin), num_draws)
+    for start in range(0, num_rows, length):
+        rows = _piece(x, start, length)
+        keys = None if key is None else jax.random.split(jax.random.fold_in(key, start), num_draws)
         values = [
             _values(f, _piece((params, keys), first, at_once), rows, side_by_side)
             for first in range(0, num_draws, at_once)
         ]
-        used = min(length, num_rows - begin)
+        used = min(length, num_rows - start)
         block = np.concatenate([np.asarray(v)[:, :used] for v in values])[:num_draws]
-        yield slice(begin, begin + used), block
+        yield slice(start, start + used), block
 
 
 def _count(arrays: PyTree) -> int:
     return jax.tree.leaves(arrays)[0].shape[0]
 
 
-def _piece(arrays: PyTree, begin: int, length: int) -> PyTree:
-    """This many from here on, the last repeated where there are not enough: one program serves all pieces."""
+def _piece(arrays: PyTree, start: int, length: int) -> PyTree:
+    """`length` entries from `start` on. The last one is repeated if needed, so that all pieces have one shape."""
     count = _count(arrays)
     if length == count:
         return arrays
-    index = np.minimum(np.arange(begin, begin + length), count - 1)
-    return jax.tree.map(lambda x: x[begin : begin + length] if index[-1] < count - 1 else x[index], arrays)
+    index = np.minimum(np.arange(start, start + length), count - 1)
+    return jax.tree.map(lambda x: x[start : start + length] if index[-1] < count - 1 else x[index], arrays)
 
 
 def _at(f: Callable[..., Any], params: PyTree, rows: PyTree, key: Key[Array, ""] | None) -> Any:
@@ -124,7 +124,7 @@ def _values(
 
 
 def _output_size(f: Callable[..., Array], params: PyTree, x: PyTree, key: Key[Array, ""] | None) -> int:
-    """Values of a row, by shapes alone. Refuses what is not an array with an axis of rows."""
+    """The number of values per row, from shapes alone. Raises if `f` returns no array with an axis of rows."""
     rows = min(2, _count(x))
     one = jax.tree.map(lambda a: jnp.asarray(a[0]), params)
     few = jax.tree.map(lambda a: jnp.asarray(a[:rows]), x)
@@ -132,6 +132,7 @@ def _output_size(f: Callable[..., Array], params: PyTree, x: PyTree, key: Key[Ar
     if not isinstance(out, jax.ShapeDtypeStruct) or out.shape[:1] != (rows,):
         got = out.shape if isinstance(out, jax.ShapeDtypeStruct) else f"a {type(out).__name__}"
         raise ValueError(
-            f"`f(params, x)` must return an array whose first axis is the rows of `x`; of {rows} rows it gave {got}."
+            "`f(params, x)` must return an array whose first axis is the rows of `x`; "
+            f"for {rows} rows it returned {got}."
         )
     return max(1, math.prod(out.shape[1:]))

@@ -1,4 +1,4 @@
-"""How likely rows are under the posterior: in all, and at each draw for ArviZ."""
+"""Log-likelihoods of rows: averaged over the posterior, and at each draw for ArviZ."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class LogLikelihood(Printed):
     """The log predictive density of each row: log of the mean over the draws of p(row | params).
 
-    `mean` is per row, with the standard error that rows of the same kind would have; `total` is of all rows.
+    `mean` is the mean over rows, with its standard error from the spread between rows. `total` is the sum over rows.
     """
 
     rows: Float[np.ndarray, " row"]
@@ -29,17 +29,17 @@ class LogLikelihood(Printed):
 
     @property
     def mean(self) -> float:
-        """Per row."""
+        """The mean over rows."""
         return float(self.rows.mean())
 
     @property
     def standard_error(self) -> float:
-        """Of the mean, by the spread between rows; NaN for one row."""
+        """The standard error of the mean, from the spread between rows; NaN for one row."""
         return float(self.rows.std(ddof=1) / len(self.rows) ** 0.5) if len(self.rows) > 1 else float("nan")
 
     @property
     def total(self) -> float:
-        """Of all rows."""
+        """The sum over rows."""
         return float(self.rows.sum())
 
     def __rich_console__(self, console, options):  # noqa: ANN001
@@ -55,9 +55,9 @@ def log_likelihood(
     draws_used: int | None = None,
     rows_at_once: int | None = None,
 ) -> LogLikelihood:
-    """The log predictive density of rows, which the chains should not have seen.
+    """The log predictive density of rows that the chains should not have seen.
 
-    Arguments as for `iso.predict`; `posterior` is that of the run, or another with the same parameters.
+    The arguments are as for `iso.predict`. `posterior` is the one that was sampled, or one with the same parameters.
     """
     data, _ = _checked(posterior, data, rows_at_once)
     params = in_a_row(chosen(draws, draws_used))
@@ -66,7 +66,7 @@ def log_likelihood(
         _refuse_nan(values, rows)
         values = values.astype(np.float64)
         top = values.max(axis=0)
-        level = np.where(np.isfinite(top), top, 0.0)  # of a row that no draw allows
+        level = np.where(np.isfinite(top), top, 0.0)  # a row may have zero likelihood at every draw
         with np.errstate(divide="ignore"):
             parts.append(level + np.log(np.exp(values - level).mean(axis=0)))
     return LogLikelihood(np.concatenate(parts), len(values))
@@ -82,10 +82,10 @@ def with_log_likelihood(
     dims: dict[str, list[str]] | None = None,
     largest: float = 2.0,
 ) -> "DataTree":
-    """`draws.to_arviz()` with the group `log_likelihood`, (chain, draw, row), as `arviz_stats.loo` wants it.
+    """`draws.to_arviz()` with the group `log_likelihood`, (chain, draw, row), that `arviz_stats.loo` needs.
 
-    The rows are those that the chains have seen. Chains that failed are left out, and of the others at most
-    `draws_used` draws are kept, evenly spaced. An array of more than `largest` gigabytes is refused.
+    `data` are the rows that were sampled from. Failed chains are left out, and at most `draws_used` draws of the
+    others are kept, evenly spaced. Raises if the array would take more than `largest` gigabytes.
     """
     import arviz_base
 
@@ -96,9 +96,9 @@ def with_log_likelihood(
         share = largest / size
         raise ValueError(
             f"`log_likelihood` of {shape[0]} chains x {shape[1]:,} draws x {num_rows:,} rows would take {size:.3g} "
-            f"GB, more than {largest:g}. Take fewer rows, thinner draws such as "
-            f"`draws_used={int(share * shape[0] * shape[1]):,}`, or raise `largest`; for the held-out density of all "
-            "rows, `iso.log_likelihood` holds a block at a time."
+            f"GB, more than {largest:g}. Take fewer rows or fewer draws, such as "
+            f"`draws_used={int(share * shape[0] * shape[1]):,}`, or raise `largest`; for the held-out density of "
+            "many rows use `iso.log_likelihood`, which works in blocks."
         )
     out = np.empty((shape[0] * shape[1], num_rows), np.float32)
     for rows, values in blocks(posterior.row_log_likelihoods, in_a_row(draws), data):
@@ -123,5 +123,5 @@ def _refuse_nan(values: Float[np.ndarray, "draw row"], rows: slice) -> None:
     if bad.any():
         raise ValueError(
             f"`data` must have a log-likelihood at every draw; that of row {rows.start + int(np.argmax(bad))} is "
-            "NaN. Is its label one that the model knows?"
+            "NaN. Check that the model allows its label."
         )

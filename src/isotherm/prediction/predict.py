@@ -26,19 +26,19 @@ def predict(
 ) -> Prediction:
     """Mean, standard deviation and quantiles of `f` over the draws, for each row of `x`.
 
-    Rows are taken a block at a time, so that draws times all rows are never held at once; the quantiles are exact all
-    the same. Chains that failed are left out.
+    Rows are processed in blocks, so that the values of all rows at all draws are never in memory at once. The
+    quantiles are exact. Failed chains are left out.
 
     **Arguments:**
 
     - `f`: `(params, x) -> array (row, ...)`, such as the probability of each class. With a `seed`,
-      `(params, x, key) -> array (row, ...)`, which may draw an outcome: intervals are then those of outcomes, noise
-      included, and not of what is expected.
-    - `x`: pytree of arrays with one leading axis, the rows.
+      `(params, x, key) -> array (row, ...)`, which may draw an outcome. The intervals are then those of outcomes,
+      noise included, rather than those of expectations.
+    - `x`: pytree of arrays whose leading axis is the rows.
     - `observed`: outcomes, in the shape of the prediction. Adds `pit` and `crps`, for `iso.scores.regression`.
-    - `draws_used`: at most how many draws, evenly spaced; all where `None`.
-    - `rows_at_once`: rows of a block; as many as make 16 million values where `None`. Take fewer where `f` itself
-      needs much memory.
+    - `draws_used`: the largest number of draws to use, evenly spaced. `None` uses all.
+    - `rows_at_once`: the number of rows in a block. `None` takes as many as give 16 million values. Take fewer if `f`
+      itself needs much memory.
     """
     levels = checked_levels(quantiles)
     if not callable(f):

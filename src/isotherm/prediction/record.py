@@ -1,4 +1,4 @@
-"""What draws predict of each row, without the draws."""
+"""Predictions of rows, summarised over the draws."""
 
 import dataclasses
 import itertools
@@ -18,10 +18,10 @@ class Prediction(Printed):
     """Mean, standard deviation and quantiles over the draws, for each row; prints as a table.
 
     - `mean`, `sd`: (row, ...).
-    - `levels`, `quantiles`: which, and (level, row, ...).
-    - `num_draws`: over how many draws.
-    - `pit`, `crps`: share of draws below what was observed, and continuous ranked probability score, (row, ...);
-      `None` where nothing observed was given.
+    - `levels`, `quantiles`: the levels, and the quantiles at them, (level, row, ...).
+    - `num_draws`: the number of draws.
+    - `pit`, `crps`: the share of draws below the observed outcome, and the continuous ranked probability score,
+      (row, ...); `None` if no outcomes were given.
     """
 
     mean: Float[np.ndarray, "row ..."]
@@ -33,7 +33,7 @@ class Prediction(Printed):
     crps: Float[np.ndarray, "row ..."] | None = None
 
     def quantile(self, level: float) -> Float[np.ndarray, "row ..."]:
-        """One of the quantiles that were asked for."""
+        """The quantile at `level`, which must be one of `levels`."""
         near = np.flatnonzero(np.isclose(self.levels, level, rtol=0, atol=1e-6))
         if len(near) == 0:
             repair = f"Predict with `quantiles=({level:.6g}, ...)`."
@@ -43,13 +43,13 @@ class Prediction(Printed):
     def interval(
         self, probability: float
     ) -> tuple[Float[np.ndarray, "row ..."], Float[np.ndarray, "row ..."]]:
-        """The central interval of this probability, where both of its quantiles were asked for."""
+        """The central interval of this probability. Both of its ends must be among `levels`."""
         ends = (1 - probability) / 2, (1 + probability) / 2
         if not all(np.any(np.isclose(self.levels, end, rtol=0, atol=1e-6)) for end in ends):
             wanted = ", ".join(f"{end:.6g}" for end in ends)
             raise must(
                 "probability",
-                f"of two of the quantiles {self.levels}",
+                f"that of an interval between two of the quantiles {self.levels}",
                 probability,
                 f"Predict with `quantiles=({wanted})`.",
             )
@@ -82,7 +82,7 @@ def over_draws(
     levels: tuple[float, ...],
     observed: np.ndarray | None = None,
 ) -> Prediction:
-    """The prediction of rows whose values at every draw are known; quantiles are interpolated between two draws."""
+    """The prediction of rows from their values at every draw. Quantiles are interpolated between draws."""
     m, ordered = len(values), np.sort(values, axis=0)
     mean = values.mean(axis=0, dtype=np.float64)
     sd = values.std(axis=0, dtype=np.float64, ddof=1) if m > 1 else np.full_like(mean, np.nan)
@@ -90,19 +90,22 @@ def over_draws(
     low = np.floor(position).astype(int)
     share = (position - low).reshape(-1, *[1] * mean.ndim)
     quantiles = (1 - share) * ordered[low] + share * ordered[np.minimum(low + 1, m - 1)]
-    quantiles = np.where(np.isnan(mean), np.nan, quantiles)  # NaN is sorted to the end
-    kept = lambda x: x.astype(values.dtype)
+    quantiles = np.where(np.isnan(mean), np.nan, quantiles)  # NaN sorts to the end
+    as_given = lambda x: x.astype(values.dtype)
     judged = {}
     if observed is not None:
-        observed = observed.astype(values.dtype)  # so that ties are seen
-        judged = {"pit": kept(share_below(ordered, observed)), "crps": kept(ranked_score(ordered, observed))}
-    return Prediction(kept(mean), kept(sd), levels, kept(quantiles), m, **judged)
+        observed = observed.astype(values.dtype)  # so that ties are detected
+        judged = {
+            "pit": as_given(share_below(ordered, observed)),
+            "crps": as_given(ranked_score(ordered, observed)),
+        }
+    return Prediction(as_given(mean), as_given(sd), levels, as_given(quantiles), m, **judged)
 
 
 def share_below(
     values: Float[np.ndarray, "draw row ..."], observed: Float[np.ndarray, "row ..."]
 ) -> Float[np.ndarray, "row ..."]:
-    """(k + 1/2) / (m + 1) where k of m draws are below what was observed; a tie counts half. NaN where a draw is."""
+    """(k + 1/2) / (m + 1) if k of m draws are below the observed value; a tie counts half. NaN if any draw is NaN."""
     below, ties = (values < observed).sum(axis=0), (values == observed).sum(axis=0)
     share = (below + 0.5 * ties + 0.5) / (len(values) + 1)
     return np.where(np.isnan(values).any(axis=0), np.nan, share)
@@ -111,31 +114,31 @@ def share_below(
 def ranked_score(
     ordered: Float[np.ndarray, "draw row ..."], observed: Float[np.ndarray, "row ..."]
 ) -> Float[np.ndarray, "row ..."]:
-    """The mean of |x - y| less half the mean of |x - x'| over pairs of different draws, which are in order."""
+    """The mean of |x - y| minus half the mean of |x - x'| over pairs of different draws. `ordered` must be sorted."""
     m = len(ordered)
-    away = ordered - observed.astype(np.float64)
+    difference = ordered - observed.astype(np.float64)
     weights = (2.0 * np.arange(m) - (m - 1)) / max(1, m * (m - 1))
-    return np.abs(away).mean(axis=0) - np.tensordot(weights, away, axes=1)
+    return np.abs(difference).mean(axis=0) - np.tensordot(weights, difference, axes=1)
 
 
 def joined(parts: Sequence[Prediction]) -> Prediction:
-    """The rows of several predictions one after the other."""
-    ends = lambda name, axis=0: np.concatenate([getattr(part, name) for part in parts], axis=axis)
+    """The rows of several predictions, concatenated."""
+    concatenated = lambda name, axis=0: np.concatenate([getattr(part, name) for part in parts], axis=axis)
     first = parts[0]
     judged = first.pit is not None
     return Prediction(
-        ends("mean"),
-        ends("sd"),
+        concatenated("mean"),
+        concatenated("sd"),
         first.levels,
-        ends("quantiles", 1),
+        concatenated("quantiles", 1),
         first.num_draws,
-        ends("pit") if judged else None,
-        ends("crps") if judged else None,
+        concatenated("pit") if judged else None,
+        concatenated("crps") if judged else None,
     )
 
 
 def checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
-    """Quantiles that can be asked for."""
+    """The levels as floats. Raises if one is not between 0 and 1."""
     values = tuple(float(level) for level in levels)
     if not all(0 <= level <= 1 for level in values):
         raise must("quantiles", "between 0 and 1", tuple(levels))

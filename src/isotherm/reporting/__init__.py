@@ -1,1 +1,1 @@
-"""HTML pages: what they are made of, and the report of a run."""
+"""HTML pages: their building blocks, and the report of a run."""

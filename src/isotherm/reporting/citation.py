@@ -1,4 +1,4 @@
-"""What to cite, as BibTeX: the same as CITATION.cff."""
+"""BibTeX entries to cite, with the same content as CITATION.cff."""
 
 PAPER = """\
 @inproceedings{shang2015ccadl,
@@ -10,7 +10,7 @@ PAPER = """\
 
 
 def software(version: str) -> str:
-    """The entry of this library."""
+    """The entry for this library."""
     return f"""\
 @software{{isotherm,
   title   = {{isotherm: {{B}}ayesian sampling with noisy gradients, at the right temperature}},

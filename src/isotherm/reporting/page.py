@@ -1,6 +1,7 @@
-"""One self-contained HTML page of tables, figures and text: no network, light and dark, phone and printer.
+"""One self-contained HTML page of tables, figures and text.
 
-Text is escaped; only what the functions of this module return (`Html`) goes into the page as it is.
+It needs no network and suits light and dark mode, phones and printers. Text is escaped; only the `Html` that the
+functions of this module return is inserted unchanged.
 """
 
 import base64
@@ -20,7 +21,7 @@ class Html(str):
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and its content."""
 
     title: str
     parts: Sequence[Html]
@@ -31,7 +32,7 @@ def _html(value: Any) -> Html:
 
 
 def prose(text: str) -> Html:
-    """A sentence with names in backticks, which are set as code."""
+    """Text in which names in backticks are set as code."""
     return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))
 
 
@@ -41,7 +42,7 @@ def paragraph(text: str) -> Html:
 
 
 def strong(text: str) -> Html:
-    """Emphasised text, for a cell that wins."""
+    """Emphasised text, for the best cell of a table."""
     return Html(f"<strong>{_html(text)}</strong>")
 
 
@@ -68,7 +69,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str 
 
 
 def numbers(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str) -> Html:
-    """A table of numbers, which stays one on a narrow screen and is moved sideways under its first column."""
+    """A table of numbers. On a narrow screen it scrolls sideways under its first column."""
     head = "".join(f'<th scope="col">{_html(h)}</th>' for h in header)
     body = "".join(
         f'<tr><th scope="row">{_html(row[0])}</th>{"".join(f"<td>{_html(x)}</td>" for x in row[1:])}</tr>'
@@ -82,7 +83,7 @@ def numbers(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: st
 
 
 def verbatim(text: str) -> Html:
-    """Text in its own lines, such as an entry of a bibliography."""
+    """Preformatted text, such as a BibTeX entry."""
     return Html(f"<pre>{_html(text)}</pre>")
 
 
@@ -99,7 +100,10 @@ def definitions(items: Mapping[str, Any]) -> Html:
 
 
 def figure(image: Path | bytes, *, alt: str, caption: str, kind: str = "wide") -> Html:
-    """A PNG inside the page. On a narrow screen a `wide` one moves sideways; a `narrow` one fits, and goes dark."""
+    """A PNG embedded in the page.
+
+    On a narrow screen a `wide` figure scrolls sideways and a `narrow` one fits. A `narrow` one follows dark mode.
+    """
     data = base64.b64encode(image.read_bytes() if isinstance(image, Path) else image).decode()
     image_tag = f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
     return Html(
@@ -108,7 +112,7 @@ def figure(image: Path | bytes, *, alt: str, caption: str, kind: str = "wide") -
 
 
 def side_by_side(parts: Sequence[Html]) -> Html:
-    """In two columns where the screen has room for them."""
+    """The parts in two columns if the screen is wide enough."""
     return Html(f'<div class="columns">{"".join(parts)}</div>')
 
 

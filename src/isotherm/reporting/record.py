@@ -1,4 +1,4 @@
-"""A summary and a diagnosis as plain JSON, and the diagnosis back from it."""
+"""Summaries and diagnoses as plain JSON, and diagnoses read back from it."""
 
 import dataclasses
 import math
@@ -10,12 +10,12 @@ from isotherm.judging.summary import Summary
 
 
 def summary_to_json(summary: Summary) -> dict[str, Any]:
-    """All of it; a number that is not finite is null."""
+    """The whole summary. Numbers that are not finite become null."""
     return plain(dataclasses.asdict(summary))
 
 
 def diagnosis_to_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The judgement and what it rests on, block by block."""
+    """The verdict and the evidence for it, block by block."""
     names = ("ok", "verdict", "problems", "notes")
     thermostat = diagnosis.thermostat
     return plain(
@@ -26,7 +26,7 @@ def diagnosis_to_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def diagnosis_from_json(record: Mapping[str, Any], summary: Summary) -> Diagnosis:
-    """What `diagnosis_to_json` wrote, beside the summary of its draws."""
+    """The diagnosis that `diagnosis_to_json` wrote. `summary` is that of the same draws."""
     thermostat = record["thermostat"]
     return Diagnosis(
         ok=record["ok"],
@@ -43,14 +43,14 @@ def diagnosis_from_json(record: Mapping[str, Any], summary: Summary) -> Diagnosi
 
 
 def _filled(kind: Any, record: Mapping[str, Any]) -> Any:
-    """Null is NaN again where a number is due."""
-    due = {f.name for f in dataclasses.fields(kind) if f.type in (float, "float")}
-    known = {f.name for f in dataclasses.fields(kind)}  # another version may have had others
-    return kind(**{k: math.nan if v is None and k in due else v for k, v in record.items() if k in known})
+    """An instance of `kind`. Null becomes NaN in fields that hold a float."""
+    floats = {f.name for f in dataclasses.fields(kind) if f.type in (float, "float")}
+    known = {f.name for f in dataclasses.fields(kind)}  # another version may have written other fields
+    return kind(**{k: math.nan if v is None and k in floats else v for k, v in record.items() if k in known})
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it: a number that is not finite is null."""
+    """The value in types that JSON has. Numbers that are not finite become null."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

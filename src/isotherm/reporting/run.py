@@ -1,4 +1,4 @@
-"""The report of a run: a verdict, figures, tables and where it all comes from, on one page."""
+"""The report of a run on one page: verdict, figures, tables and provenance."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,12 @@ import numpy as np
 from isotherm.draws.record import RunRecord
 from isotherm.judging.record import Diagnosis
 from isotherm.judging.summary import Summary
-from isotherm.reporting import citation, figures, page
+from isotherm.plots.chains import draw_traces
+from isotherm.plots.density import draw_marginals
+from isotherm.plots.heat import draw_temperatures
+from isotherm.plots.parameters import shown_at
+from isotherm.plots.style import to_png
+from isotherm.reporting import citation, page
 from isotherm.reporting.page import Html, Section
 from isotherm.reporting.tables import by_r_hat, findings, parameters
 from isotherm.storage import write_text
@@ -29,15 +34,15 @@ def report(
     data: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     title: str = "Posterior draws",
 ) -> Path:
-    """Write a page on `draws` to `path`: one HTML file that needs no network.
+    """Write a report on `draws` to `path`: one HTML file that needs no network. Returns the path.
 
     **Arguments:**
 
-    - `diagnosis`: of `iso.diagnose(draws)`; where `None` the page rests on `draws.summary()`.
-    - `data`: the file that the data are from, whose name and SHA-256 are shown; or names and values to show instead.
-    - `title`: of the page.
+    - `diagnosis`: the result of `iso.diagnose(draws)`. If `None`, the report uses `draws.summary()`.
+    - `data`: the file that holds the data, whose name and SHA-256 are shown; or names and values to show instead.
+    - `title`: the title of the page.
 
-    Without the extra `plots` there are no figures, and the page says so.
+    Figures need the extra `plots`. Without it the page says that there are none.
     """
     if isinstance(data, str | os.PathLike):
         from isotherm.tables.reader import fingerprint
@@ -53,31 +58,31 @@ def report(
 
 
 def images(draws: "Draws", summary: Summary) -> dict[str, bytes] | None:
-    """The figures as PNG by name; `None` without matplotlib."""
+    """The figures as PNGs, by name; `None` without matplotlib."""
     try:
         import matplotlib as _  # noqa: F401
     except ImportError:
         return None
     if not summary.rows:
         return {}
-    numbered = [(row.name, i) for i, row in enumerate(summary.rows)]
-    worst = [numbered[i] for i in by_r_hat(summary.rows)[:_TRACES]]
-    found = {
-        "traces": figures.traces(draws, worst),
-        "marginals": figures.marginals(draws, [numbered[i] for i in _some_of_each(draws)]),
-        "temperatures": figures.temperatures(draws),
+    worst = shown_at(draws, by_r_hat(summary.rows)[:_TRACES])
+    drawn = {
+        "traces": draw_traces(worst, narrow=True),
+        "marginals": draw_marginals(shown_at(draws, _some_of_each(draws)), narrow=True),
     }
-    return {name: figures.to_png(figure) for name, figure in found.items() if figure is not None}
+    if "kinetic_temperature" in draws.stats:
+        drawn["temperatures"] = draw_temperatures(draws, narrow=True)
+    return {name: to_png(figure) for name, figure in drawn.items()}
 
 
 def _some_of_each(draws: "Draws") -> list[int]:
-    """Numbers of the parameters to show: the first of every leaf, then the second, as many as there is room for."""
+    """Indices of the parameters to show: the first of every leaf, then the second, and so on up to the limit."""
     sizes = [int(np.prod(x.shape[2:])) for x in draws.flat().values()]
-    begins = np.cumsum([0, *sizes])
-    turns = sorted(
-        (k, int(begins[leaf]) + k) for leaf, size in enumerate(sizes) for k in range(min(size, _MARGINALS))
+    starts = np.cumsum([0, *sizes])
+    in_turn = sorted(
+        (k, int(starts[leaf]) + k) for leaf, size in enumerate(sizes) for k in range(min(size, _MARGINALS))
     )
-    return sorted(i for _, i in turns[:_MARGINALS])
+    return sorted(i for _, i in in_turn[:_MARGINALS])
 
 
 def run_page(
@@ -89,7 +94,7 @@ def run_page(
     data: Mapping[str, Any] | None,
     title: str,
 ) -> str:
-    """The whole document."""
+    """The HTML document."""
     judged = summary if diagnosis is None else diagnosis
     record = draws.record
     sections = [
@@ -103,8 +108,8 @@ def run_page(
     if record.setup_passes:
         rows = list(record.reasons)
         cost = f"{record.setup_passes:g} passes over the data, {record.setup_seconds:.1f} s."
-        found = page.table(("choice", "value", "why"), rows)
-        sections.append(Section("What the warm-up chose, and why", [found, page.paragraph(cost)]))
+        choices = page.table(("choice", "value", "why"), rows)
+        sections.append(Section("What the warm-up chose, and why", [choices, page.paragraph(cost)]))
     entries = (citation.PAPER, citation.software(record.versions["isotherm"]))
     sections += [
         Section("Versions", [page.definitions(record.versions)]),
@@ -116,13 +121,13 @@ def run_page(
 
 def _advice(draws: "Draws", problems: Sequence[str]) -> Iterator[Html]:
     if problems:
-        yield page.paragraph("Before these draws are used, mend this, first things first:")
+        yield page.paragraph("Fix these problems before you use the draws, in this order:")
         yield page.bullets([page.prose(text[:1].upper() + text[1:] + ".") for text in problems])
         return
     count = int(np.sum(draws.complete)) * draws.num_draws
     yield page.paragraph(
-        f"Nothing found speaks against these {count:,} draws. Read means and intervals from the table below. What "
-        "was looked at, and how closely, is under Diagnosis; that the model is right is for you to judge."
+        f"No problem was found with these {count:,} draws. Read means and intervals from the table below. The checks "
+        "and their precision are under Diagnosis. Whether the model is right is for you to judge."
     )
 
 
@@ -130,23 +135,23 @@ def _figures(pictures: Mapping[str, bytes] | None, summary: Summary) -> list[Htm
     if pictures is None:
         return [page.paragraph("There are no figures: they need matplotlib (pip install 'isotherm[plots]').")]
     if not pictures:
-        return [page.paragraph("There are no figures: there is nothing to draw.")]
+        return [page.paragraph("There are no figures: there are no draws to show.")]
     captions = {
         "traces": (
-            "Draws of each chain in order, one panel for each parameter shown",
-            f"The {min(_TRACES, len(summary.rows))} parameters with the largest R-hat, a colour a chain. Look for "
-            "chains that lie on each other, without drift: one that stays apart or wanders has not found what the "
-            "others have.",
+            "Draws of each chain in order, and their density, one panel for each parameter shown",
+            f"The {min(_TRACES, len(summary.rows))} parameters with the largest R-hat, one colour per chain, with "
+            "their densities on the right. The chains should overlap and show no trend: one that stays apart or "
+            "drifts has not reached the distribution of the others.",
         ),
         "temperatures": (
-            "Kinetic temperature and thermostat variable of each chain over the run, with bands",
-            "Temperatures belong in the band: 5 % around their target, and xi, the friction that the thermostat "
-            "applies, in the range where theory has it 95 % of the time. A drift at the start asks for a longer "
-            "burn-in.",
+            "Kinetic temperature and thermostat variable of each chain over the run, with the bands of theory",
+            "Dots are draws and lines are means over a fiftieth of the run, with densities on the right. 95 % of the "
+            "dots should lie in the grey band, and the lines near its centre. ξ is the friction that the thermostat "
+            "applies. A trend at the start calls for a longer burn-in.",
         ),
         "marginals": (
-            "Histogram of each chain for each parameter shown, with the middle 90 percent shaded",
-            "The middle 90 % is shaded. Histograms of the chains should agree up to noise."
+            "Density of each chain and of all chains for each parameter shown, with the middle 90 percent shaded",
+            "The middle 90 % of all draws is darker. The densities of the chains should agree up to noise."
             + (
                 f" {_MARGINALS} of {len(summary.rows):,} parameters."
                 if len(summary.rows) > _MARGINALS
@@ -171,7 +176,7 @@ def _model_and_data(draws: "Draws", data: Mapping[str, Any] | None) -> dict[str,
 
 
 def _run_settings(record: RunRecord) -> dict[str, Any]:
-    """What was run, without what other sections show and what only a program reads."""
+    """The settings of the run, without those in other sections and those that only a program reads."""
     hidden = (
         "versions",
         "num_data",
@@ -188,7 +193,7 @@ def _run_settings(record: RunRecord) -> dict[str, Any]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Names and values, one level deep, in words."""
+    """Names and values as text, with nested mappings flattened."""
     shown = {}
     for name, value in values.items():
         label = f"{prefix}{name}".replace("_", " ")

@@ -1,4 +1,4 @@
-"""Tables of a run: its parameters, and what a diagnosis found."""
+"""Tables of a run: its parameters and its diagnosis."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from isotherm.reporting.page import Html
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-_ALL, _WORST, _FIRST = 60, 30, 20  # rows; where there are more than fit, the worst and the first
+_ALL, _WORST, _FIRST = 60, 30, 20  # rows; of more than _ALL, only the _WORST and the _FIRST are shown
 
 
 def parameters(summary: Summary) -> Iterator[Html]:
-    """Mean, sd, interval, R-hat, effective draws and temperature; of very many the worst and the first."""
+    """Mean, sd, interval, R-hat, ESS and temperature of each parameter. Long tables show the worst and the first."""
     rows = summary.rows
     if not rows:
         yield page.paragraph(summary.verdict)
@@ -27,21 +27,21 @@ def parameters(summary: Summary) -> Iterator[Html]:
         first = [i for i in range(_FIRST) if i not in worst]
         order = [*worst, *first]
         yield page.paragraph(
-            f"{len(order)} of {len(rows):,} parameters: the {_WORST} with the largest R-hat, worst first, and then "
-            f"the first ones. The other {len(rows) - len(order):,} are in summary() of the draws."
+            f"{len(order)} of {len(rows):,} parameters: the {_WORST} with the largest R-hat, worst first, then the "
+            f"rest of the first {_FIRST}. The other {len(rows) - len(order):,} are in draws.summary()."
         )
     header = ("parameter", "mean", "sd", "5 %", "95 %", "R-hat", "ESS", "T")
     body = [_cells(rows[i]) for i in order]
     yield page.numbers(header, body, caption="Posterior mean, standard deviation and 90 % interval")
     if summary.derived:
-        own = summary.derived[:_ALL]
         more = f", the first {_ALL} of {len(summary.derived):,}" if len(summary.derived) > _ALL else ""
-        cells = [_cells(row)[:-1] for row in own]
+        cells = [_cells(row)[:-1] for row in summary.derived[:_ALL]]
         header = ("derived", *header[1:-1])
         yield page.numbers(header, cells, caption=f"Functions of the parameters{more}")
     yield page.paragraph(
-        "R-hat compares chains and should be at most 1.01; ESS is how many independent draws these are worth. "
-        f"T is the temperature of the parameter, {summary.target_temperature:g} where its variance is right."
+        "R-hat compares the chains and should be at most 1.01. ESS is the number of independent draws that would be "
+        "as informative. T is the temperature of the parameter; if its variance is right, T is "
+        f"{summary.target_temperature:g}."
     )
 
 
@@ -51,7 +51,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> Iterator[Html]:
-    """What was looked at, block by block."""
+    """The evidence behind the verdict, block by block."""
     T = summary.target_temperature
     facts = {"chains": "; ".join(dict.fromkeys(draws.status))}
     if summary.kinetic_temperature is not None:
@@ -59,13 +59,13 @@ def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> I
     if summary.rows:
         facts["configurational temperature"] = f"{summary.configurational_temperature / T:.3f} of target"
     if (s := draws.record.s) is not None:
-        facts["s, the noise of a step"] = f"{s:.3g}"
+        facts["s, the gradient noise of one step"] = f"{s:.3g}"
     if diagnosis is None:
         yield page.definitions(facts)
-        yield page.paragraph(page.prose("`iso.diagnose` was not run: this rests on the draws alone."))
+        yield page.paragraph(page.prose("`iso.diagnose` was not run; the verdict uses the draws alone."))
         return
     if (t := diagnosis.thermostat) is not None:
-        facts["xi"] = f"{t.xi:.3g} ± {t.error:.1g}, where theory says {t.expected:.3g}"
+        facts["xi"] = f"{t.xi:.3g} ± {t.error:.1g} (theory: {t.expected:.3g})"
     if diagnosis.blocks:
         header = ("block", "size", "R-hat", "ESS", "T by gradients", "variance, by h/2", "mean, by h/2")
         rows = [
@@ -80,10 +80,11 @@ def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> I
             )
             for b in diagnosis.blocks
         ]
-        yield page.numbers(header, rows, caption="The worst of each block of parameters")
+        yield page.numbers(header, rows, caption="The worst values in each block of parameters")
         yield page.paragraph(
-            "T by gradients is by fresh gradients at the draws, 1 where variances are right; the last two columns "
-            "are errors of variances and means by chains of half the step. Each stands beside its standard error."
+            "T by gradients is computed from fresh gradients at the draws; it is 1 if the variances are right. The "
+            "last two columns are the errors of variances and means, estimated with chains of half the step size. "
+            "Each is given with its standard error."
         )
     yield page.definitions(facts)
     if diagnosis.notes:
@@ -91,6 +92,6 @@ def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> I
 
 
 def by_r_hat(rows: Sequence[Row]) -> list[int]:
-    """Numbers of the rows, the worst first."""
-    worth = [row.r_hat if math.isfinite(row.r_hat) else math.inf for row in rows]
-    return sorted(range(len(rows)), key=lambda i: -worth[i])
+    """Indices of the rows, worst first. A row without an R-hat counts as the worst."""
+    r_hats = [row.r_hat if math.isfinite(row.r_hat) else math.inf for row in rows]
+    return sorted(range(len(rows)), key=lambda i: -r_hats[i])

@@ -1,6 +1,6 @@
 """What samplers with a momentum share: mass, friction, schemes and the sub-steps named by letter."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.hyper import Hyper, at, check_mass, check_positive
-from isotherm.records import GradientEstimate, State
+from isotherm.records import GradientEstimate, LinearOperator, State
 from isotherm.samplers.base import Sampler
 
 Scheme = Literal["euler", "euler-midpoint", "symmetric", "exponential"]
@@ -100,7 +100,7 @@ class MomentumSampler(Sampler):
 class Whitened(eqx.Module):
     """M^-1/2 C M^-1/2 for a batch's C."""
 
-    operator: Any  # what the gradient brings
+    operator: LinearOperator
     root: PyTree
 
     def mv(self, x: PyTree) -> PyTree:

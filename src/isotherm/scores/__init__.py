@@ -1,4 +1,4 @@
-"""How good predictions are, by what came true: scores and calibration curves."""
+"""Scores and calibration curves of predictions, given the outcomes."""
 
 from isotherm.scores.calibration import Calibration as Calibration
 from isotherm.scores.calibration import calibration as calibration

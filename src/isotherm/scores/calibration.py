@@ -1,4 +1,4 @@
-"""Does what is given a probability of 80 % come true in 80 % of the cases?"""
+"""Calibration: whether events of predicted probability 80 % occur in 80 % of the cases."""
 
 import dataclasses
 import math
@@ -10,18 +10,18 @@ from isotherm.errors import check_count, must
 from isotherm.printed import Printed
 from isotherm.scores.labels import events
 
-_LEVELS = 19  # of a curve from probability integral transforms: 5 %, 10 %, ..., 95 %
+_LEVELS = 19  # in the curve of probability integral transforms: 5 %, 10 %, ..., 95 %
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Printed):
-    """A calibration curve: what was predicted beside what was observed; prints as a table.
+    """A calibration curve: predicted probabilities and observed shares; prints as a table.
 
-    - `predicted`: mean probability in each bin that is not empty.
-    - `observed`: share of its cases that came true.
-    - `error`: standard error of `observed` were the probabilities right: sqrt(sum p (1 - p)) / count.
-    - `count`: cases in it.
-    - `predicted_as`, `observed_as`: what the two are, in words.
+    - `predicted`: the mean probability in each bin that is not empty.
+    - `observed`: the share of its cases that came true.
+    - `error`: the standard error of `observed` if the probabilities are right: sqrt(sum p (1 - p)) / count.
+    - `count`: the number of its cases.
+    - `predicted_as`, `observed_as`: descriptions of `predicted` and `observed`, for labels.
     """
 
     predicted: Float[np.ndarray, " bin"]
@@ -33,12 +33,12 @@ class Calibration(Printed):
 
     @property
     def calibration_error(self) -> float:
-        """Expected calibration error: the mean of |observed - predicted|, by count."""
+        """Expected calibration error: the mean of |observed - predicted|, weighted by count."""
         return float(np.average(np.abs(self.observed - self.predicted), weights=self.count))
 
     @property
     def by_chance(self) -> float:
-        """What `calibration_error` would be on average were the probabilities right: it is never zero."""
+        """The expected `calibration_error` of correct probabilities, which is not zero."""
         return float(np.average(self.error, weights=self.count)) * math.sqrt(2 / math.pi)
 
     def __rich_console__(self, console, options):  # noqa: ANN001
@@ -57,13 +57,13 @@ class Calibration(Printed):
 def calibration(
     probabilities: Array | np.ndarray, y: Array | np.ndarray, *, bins: int = 10, equal_mass: bool = False
 ) -> Calibration:
-    """The curve of probabilities that came true or not.
+    """The calibration curve of predicted probabilities.
 
     **Arguments:**
 
     - `probabilities`: of the second of two classes, (row,), with y in {0, 1} or {-1, 1}; or of each class,
-      (row, class), with y in 0, 1, ...: then the most probable class of each row is looked at.
-    - `bins`: of equal width between 0 and 1; with `equal_mass`, of equally many cases.
+      (row, class), with y in 0, 1, ...: then the curve is that of the most probable class of each row.
+    - `bins`: the number of bins, of equal width between 0 and 1; with `equal_mass`, with equally many cases each.
     """
     check_count("bins", bins, minimum=1)
     p, true, predicted_as = events(probabilities, y)
@@ -83,9 +83,10 @@ def calibration(
 
 
 def pit_calibration(pit: Array | np.ndarray, *, num_draws: int | None = None) -> Calibration:
-    """The curve of probability integral transforms: share of outcomes below each quantile of the prediction.
+    """The calibration curve of probability integral transforms: the share of outcomes below each predicted quantile.
 
-    With `num_draws`, from which each transform was made, `predicted` allows for its being one of so many steps.
+    `num_draws` is the number of draws behind each transform, which then takes one of `num_draws + 1` values. If it is
+    given, `predicted` is rounded to these steps.
     """
     values = np.asarray(pit, np.float64).ravel()
     if values.size == 0 or not np.all((values >= 0) & (values <= 1)):

@@ -1,4 +1,4 @@
-"""Probabilities of classes against the classes that came true."""
+"""Scores of predicted class probabilities."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from isotherm.scores.labels import checked
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class ClassificationScores(Printed):
-    """What `classification` found; prints as a table. Each error is the standard error of a mean over rows."""
+    """The result of `classification`; prints as a table. Each error is the standard error of a mean over rows."""
 
     num_rows: int
     accuracy: float
@@ -49,7 +49,7 @@ def classification(
 ) -> ClassificationScores:
     """Accuracy, negative log-likelihood, Brier score and calibration of probabilities such as `prediction.mean`.
 
-    Arguments as for `calibration`.
+    The arguments are as for `calibration`.
     """
     curve = calibration(probabilities, y, bins=bins, equal_mass=equal_mass)
     right, surprise, squares = (
@@ -67,20 +67,20 @@ def classification(
 
 
 def accuracy(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> float:
-    """Share of rows whose most probable class came true."""
+    """The share of rows whose most probable class came true."""
     return float(_right(probabilities, y).mean())
 
 
 def negative_log_likelihood(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> float:
-    """Mean of -log p of the class that came true."""
+    """The mean of -log p of the class that came true."""
     return float(_surprise(probabilities, y).mean())
 
 
 def brier(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> float:
-    """Mean squared error of the probabilities.
+    """The mean squared error of the probabilities.
 
-    Of two classes, (row,), that of the second class alone; of (row, class) the sum over classes, which is twice as
-    much where there are two.
+    For probabilities of shape (row,), it is that of the second class alone. For (row, class), it is summed over
+    classes, which for two classes gives twice as much.
     """
     return float(_squares(probabilities, y).mean())
 

@@ -1,4 +1,4 @@
-"""Predicted numbers against the numbers that came true."""
+"""Scores of predicted numbers."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _INTERVALS = (0.5, 0.9)
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """Central intervals of a probability: the share of outcomes that they cover, its standard error, their width."""
+    """Central intervals of one probability: the share of outcomes they cover, its standard error, the mean width."""
 
     probability: float
     coverage: float
@@ -26,7 +26,7 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class RegressionScores(Printed):
-    """What `regression` found; prints as a table. `crps` and `curve` are `None` where the draws were not at hand."""
+    """The result of `regression`; prints as a table. `crps` and `curve` are `None` without draws."""
 
     num_rows: int
     rmse: float
@@ -61,10 +61,11 @@ def regression(
 
     **Arguments:**
 
-    - `forecast`: what `iso.predict` returned, with `observed` for CRPS and calibration; or draws of the outcomes,
-      (draw, row). Where `f` predicts expectations and not outcomes, intervals are too narrow for the latter.
+    - `forecast`: the result of `iso.predict`, with `observed` for CRPS and calibration; or draws of the outcomes,
+      (draw, row). If the prediction is of expectations rather than outcomes, its intervals are too narrow.
     - `y`: the outcomes, (row,).
-    - `intervals`: their probabilities. `None`: those whose quantiles the prediction has; of draws, 50 % and 90 %.
+    - `intervals`: the probabilities of the intervals. `None` takes all intervals whose quantiles the prediction has,
+      and 50 % and 90 % for draws.
     """
     y = np.asarray(y, np.float64)
     if not isinstance(forecast, Prediction):
@@ -89,20 +90,20 @@ def regression(
 
 
 def rmse(predicted: Array | np.ndarray, y: Array | np.ndarray) -> float:
-    """Root of the mean squared error."""
+    """The root mean squared error."""
     predicted, y = np.asarray(predicted, np.float64), np.asarray(y, np.float64)
     if predicted.shape != y.shape:
-        raise must("y", f"of the shape of what was predicted, {predicted.shape}", y)
+        raise must("y", f"of the shape of `predicted`, {predicted.shape}", y)
     return float(np.sqrt(np.mean((predicted - y) ** 2)))
 
 
 def crps(values: Array | np.ndarray, y: Array | np.ndarray) -> Float[np.ndarray, " row"]:
-    """The continuous ranked probability score of draws (draw, row), for each row; unbiased in their number."""
+    """The continuous ranked probability score of each row from draws (draw, row), unbiased for any number of them."""
     return ranked_score(np.sort(_floats(values), axis=0), _floats(y))
 
 
 def pit(values: Array | np.ndarray, y: Array | np.ndarray) -> Float[np.ndarray, " row"]:
-    """The probability integral transform of each row: the share of draws (draw, row) below what was observed."""
+    """The probability integral transform of each row: the share of draws (draw, row) below the outcome."""
     return share_below(_floats(values), _floats(y))
 
 

@@ -1,4 +1,4 @@
-"""What cannot be sampled from minibatches of rows is refused, by the name of its site and with a repair."""
+"""Checks that a model can be sampled from minibatches of rows. Errors name the site and suggest a repair."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,60 +9,74 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm.errors import must
-from isotherm.interop.numpyro.run import Arguments, Look, Trial, is_array, row_leaves
+from isotherm.interop.numpyro.run import Arguments, DryRun, Trial, is_array, row_leaves
 
 _ROWS_TRIED = 6
 _TOLERANCE, _ROUNDING = 1e-3, 1e-5  # relative and absolute: far above rounding in 32 bits
 
 
 def check_call(model: Any, args: Any) -> None:
-    """A function and a tuple of arguments."""
+    """Raise unless `model` is a function and `args` a tuple."""
     if not callable(model):
         raise must("model", "a function with NumPyro's sites", model, error=TypeError)
     if not isinstance(args, tuple | list):
-        raise must("args", "a tuple of the model's arguments", args, "For one write `(x,)`.", error=TypeError)
+        raise must(
+            "args",
+            "a tuple of the model's arguments",
+            args,
+            "For a single one write `(x,)`.",
+            error=TypeError,
+        )
 
 
-def check_run(look: Look) -> None:
-    """The model runs, and has the kinds of sites that a posterior is made of."""
-    for name, (size, part) in look.plates.items():
+def check_run(run: DryRun) -> None:
+    """Raise unless the model runs and has the kinds of sites that a posterior needs."""
+    for name, (size, part) in run.plates.items():
         if part is not None and part != size:
             raise must(
                 f"subsample_size` of plate `{name}",
-                "left out, since isotherm takes the minibatches",
+                "left out, since isotherm draws the minibatches",
                 part,
                 f'Write `numpyro.plate("{name}", x.shape[0])`.',
             )
-    _raise_if_failed(look)
-    for name, site in look.sites.items():
+    _raise_if_failed(run)
+    for name, site in run.sites.items():
         if site.type in ("param", "mutable"):
             raise _bad(
-                "parameters with a prior, all of them",
+                "one whose parameters all have a prior",
                 f"the {site.type} site {name!r}",
-                "Write `numpyro.sample` with a prior in its place.",
+                "Replace it by `numpyro.sample` with a prior.",
             )
         if site.latent and site.discrete:
             raise _bad(
-                "continuous in its latent sites, which gradients move",
+                "continuous in its latent sites, since sampling needs gradients",
                 f"the discrete site {name!r}",
-                "Sum it out, such as with `dist.MixtureSameFamily` or a `numpyro.factor` of a `logsumexp`.",
+                "Sum it out, for example with `dist.MixtureSameFamily` or a `numpyro.factor` of a `logsumexp`.",
             )
-    if look.draws_numbers:
-        raise _bad("a function of its sites", "`numpyro.prng_key()`", "Draw at sites, or pass the numbers.")
-    if not any(site.latent for site in look.sites.values()):
-        raise _bad("a model of parameters", "no latent site")
-    if not any(site.observed for site in look.sites.values()):
-        raise _bad("a model of data", "no observed site", "Write `numpyro.sample(..., obs=y)`, and pass y.")
+    if run.draws_numbers:
+        raise _bad(
+            "one that is random only at its sites",
+            "`numpyro.prng_key()`",
+            "Sample at sites, or pass the random numbers as arguments.",
+        )
+    if not any(site.latent for site in run.sites.values()):
+        raise _bad("one with parameters", "no latent site")
+    if not any(site.observed for site in run.sites.values()):
+        raise _bad(
+            "one with data",
+            "no observed site",
+            "Write `numpyro.sample(..., obs=y)` and pass y as an argument.",
+        )
 
 
-def data_plate_of(look: Look, named: str | None) -> tuple[str, int]:
-    """Name and size of the plate of rows."""
-    observed = {name: site for name, site in look.sites.items() if site.observed}
+def data_plate_of(run: DryRun, named: str | None) -> tuple[str, int]:
+    """The name and size of the plate of rows."""
+    observed = {name: site for name, site in run.sites.items() if site.observed}
     plates = list(dict.fromkeys(plate for site in observed.values() for plate in site.plates))
     if not plates:
         raise _bad(
             "written with a plate of rows",
-            f"{_listed(observed)} outside of any",
+            f"{_listed(observed)} outside any plate",
             'Put `with numpyro.plate("data", x.shape[0]):` around what is observed in each row.',
         )
     if named is None and len(plates) > 1:
@@ -75,9 +89,9 @@ def data_plate_of(look: Look, named: str | None) -> tuple[str, int]:
             raise _bad(
                 "given observed values in the shape of their distribution",
                 f"shape {site.shape} at {label!r}",
-                "An axis of length 1 too many makes each row be compared with all others.",
+                "An extra axis of length 1 would compare each row with all others.",
             )
-    size = look.plates[name][0]
+    size = run.plates[name][0]
     if size < 2:
         raise must(f"size` of plate `{name}", "at least 2 rows", size)
     return name, size
@@ -86,39 +100,39 @@ def data_plate_of(look: Look, named: str | None) -> tuple[str, int]:
 def split(
     model: Callable[..., Any], args: tuple[Any, ...], plate: str, size: int, rows: Sequence[str] | None
 ) -> tuple[Arguments, dict[str, Any]]:
-    """The arguments and, by name, their arrays of rows: those of `size` rows, or all in the arguments `rows`."""
+    """The arguments and their arrays of rows by name: those with `size` rows, or all in the arguments `rows`."""
     leaves = row_leaves(model, args)
     known = list(dict.fromkeys(label for label, *_ in leaves))
     for label in rows or ():
         if label not in known:
-            raise must("rows", f"names of arguments, of {_listed(known)}", label)
+            raise must("rows", f"names of arguments, among {_listed(known)}", label)
     data: dict[str, Any] = {}
     names, constants = [], []
     for label, name, leaf in leaves:
-        own = is_array(leaf) and (leaf.shape[0] == size if rows is None else label in rows)
-        if own and leaf.shape[0] != size:
+        has_rows = is_array(leaf) and (leaf.shape[0] == size if rows is None else label in rows)
+        if has_rows and leaf.shape[0] != size:
             raise must(
                 f"args.{name}",
                 f"an array with the {size} rows of plate `{plate}`",
                 leaf,
                 "Leave it out of `rows`.",
             )
-        names.append(name if own else None)
-        constants.append(None if own else jnp.asarray(leaf) if is_array(leaf) else leaf)
-        if own:
+        names.append(name if has_rows else None)
+        constants.append(None if has_rows else jnp.asarray(leaf) if is_array(leaf) else leaf)
+        if has_rows:
             data[name] = leaf
     if not data:
         raise must(
             "args",
             f"arrays with the {size} rows of plate `{plate}`",
             known,
-            "Pass the data as arguments of the model, which must not close over them.",
+            "Pass the data as arguments; the model must not close over them.",
         )
     return Arguments(tuple(constants), tuple(names), jax.tree.structure(tuple(args))), data
 
 
-def check_rows(few: Look, more: Look, plate: str, size: int) -> None:
-    """The model follows its rows: `few` is a run on 2 of them, `more` on 3."""
+def check_rows(few: DryRun, more: DryRun, plate: str, size: int) -> None:
+    """Raise unless the model works on any number of rows. `few` is a run on 2 rows, `more` on 3."""
     if few.plates.get(plate, (2, None))[0] != 2:
         raise must(
             f"size` of plate `{plate}",
@@ -132,8 +146,8 @@ def check_rows(few: Look, more: Look, plate: str, size: int) -> None:
             raise _bad(
                 "without a latent variable for each row",
                 f"the site {name!r} with {size} of them",
-                "A minibatch says nothing of those of other rows. Integrate them out, or let rows share one by "
-                "group, in a plate of few groups.",
+                "A minibatch has no information on those of other rows. Integrate them out, or let groups of rows "
+                "share one, in a plate of few groups.",
             )
         if plate in site.plates and not site.fits:
             raise _bad(
@@ -144,38 +158,38 @@ def check_rows(few: Look, more: Look, plate: str, size: int) -> None:
 
 
 def check_trial(trial: Trial) -> None:
-    """Supports stay where they are, rows are independent of one another, and the prior of all of them."""
+    """Raise unless supports are fixed, rows are independent, and the prior does not depend on rows."""
     for name, transform in trial.transforms[0].items():
         if not _same(transform, trial.transforms[1][name]):
             raise _bad(
-                "one whose supports are known beforehand",
+                "one whose supports are fixed",
                 f"a support of {name!r} that depends on other sites",
-                "Scale a site of fixed support, such as u * high with u uniform on (0, 1).",
+                "Scale a site with a fixed support, such as u * high with u uniform on (0, 1).",
             )
     beside, alone = trial.beside
     if not _same(beside[jnp.asarray([-1, 0])], alone):
         raise _bad(
             "one in which rows are independent",
-            "a row whose log-likelihood changes with the rows beside it",
-            "Centre, scale and lag columns beforehand. Where a constant has as many rows, name in `rows` the "
-            "arguments that hold them.",
+            "a row whose log-likelihood depends on the other rows",
+            "Centre, scale and lag columns beforehand. If a constant has as many rows as the data, list in `rows` "
+            "the arguments that hold rows.",
         )
     for name, x in trial.log_probs[0].items():
         if not _same(x, trial.log_probs[1][name]):
             raise _bad(
                 "one in which only sites in the data plate depend on rows",
-                f"the site {name!r} outside of it",
-                "Put it into the plate, or compute what it needs of all rows beforehand.",
+                f"the site {name!r} outside it",
+                "Put it into the plate, or compute beforehand what it needs from all rows.",
             )
 
 
-def steady(trial: Trial) -> tuple[str, ...]:
-    """The deterministic sites that do not follow the rows."""
+def row_independent_sites(trial: Trial) -> tuple[str, ...]:
+    """The deterministic sites that do not depend on the rows."""
     return tuple(name for name, x in trial.values[0].items() if _same(x, trial.values[1][name]))
 
 
 def some_rows(data: dict[str, Any], *, backwards: bool = False) -> dict[str, Any]:
-    """A few rows from everywhere; or the last and the first of them."""
+    """A few evenly spaced rows; with `backwards`, only the last and the first of them."""
     size = next(iter(data.values())).shape[0]
     index = np.unique(np.linspace(0, size - 1, min(size, _ROWS_TRIED)).astype(int))
     index = index[[-1, 0]] if backwards else index
@@ -183,14 +197,14 @@ def some_rows(data: dict[str, Any], *, backwards: bool = False) -> dict[str, Any
 
 
 def _same(a: PyTree, b: PyTree) -> bool:
-    """Whether all leaves have one shape, and values that differ by no more than rounding."""
+    """Whether all leaves agree in shape and, up to rounding, in value."""
     pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True)]
-    near = lambda x, y: np.allclose(x, y, rtol=_TOLERANCE, atol=_ROUNDING, equal_nan=True)
-    return all(x.shape == y.shape and near(x, y) for x, y in pairs)
+    close = lambda x, y: np.allclose(x, y, rtol=_TOLERANCE, atol=_ROUNDING, equal_nan=True)
+    return all(x.shape == y.shape and close(x, y) for x, y in pairs)
 
 
-def _raise_if_failed(look: Look, where: str = "on the shapes of `args`") -> None:
-    error = look.error
+def _raise_if_failed(run: DryRun, where: str = "on the shapes of `args`") -> None:
+    error = run.error
     if error is None:
         return
     if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError):

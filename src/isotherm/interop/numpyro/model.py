@@ -19,40 +19,40 @@ except ImportError as error:
     raise missing_extra("iso.interop.numpyro", "numpyro") from error
 
 from isotherm.interop.numpyro import checks
-from isotherm.interop.numpyro.run import Look, Outside, RowLikelihood, as_shapes, tried
+from isotherm.interop.numpyro.run import DryRun, RowIndependent, RowLikelihood, as_shapes, trial_of
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-_AT_ONCE = 128  # draws at which deterministic sites are computed side by side
+_AT_ONCE = 128  # draws at which deterministic sites are computed at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
-    """A posterior, its data and a start, as `iso.sample(*model)` takes them, and the way back to the model's sites.
+    """A posterior, its data and an initial position, for `iso.sample(*model)`; and the model's deterministic sites.
 
-    - `posterior`: over a dict of the latent sites, in their own space.
+    - `posterior`: over a dict of the latent sites, in their constrained space.
     - `data`: the arrays of rows among the arguments, by name.
-    - `init`: the middle of each support, where free parameters are zero.
-    - `deterministic`: the deterministic sites that do not follow the rows, as a function of the parameters.
+    - `init`: the middle of each support, where the unconstrained parameters are zero.
+    - `deterministic`: the deterministic sites that do not depend on the rows, as a function of the parameters.
     """
 
     posterior: Posterior
     data: dict[str, Any]
     init: dict[str, Array]
-    deterministic: Outside
+    deterministic: RowIndependent
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.posterior, self.data, self.init))
 
     def draws(self, draws: "Draws") -> "Draws":
-        """`draws` of this posterior with the deterministic sites in `draws.derived`."""
+        """The draws with the deterministic sites added as `derived`."""
         if not isinstance(draws.posterior, dict) or set(draws.posterior) != set(self.init):
             raise must("draws", f"draws of the sites {sorted(self.init)}", draws)
-        chains = (draws.num_chains, draws.num_draws)
+        shape = (draws.num_chains, draws.num_draws)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), draws.posterior)
-        found = _at_each(self.deterministic, flat) if self.deterministic.sites else {}
-        derived = {name: np.asarray(x).reshape(*chains, *x.shape[1:]) for name, x in found.items()}
+        values = _at_each(self.deterministic, flat) if self.deterministic.sites else {}
+        derived = {name: np.asarray(x).reshape(*shape, *x.shape[1:]) for name, x in values.items()}
         return dataclasses.replace(draws, derived=derived)
 
     def sample(
@@ -67,10 +67,10 @@ class Model:
         seed: int | Key[Array, ""] = 0,
         progress: bool = True,
     ) -> "Draws":
-        """`iso.sample` and then `draws`. For other arguments write the two."""
+        """`self.draws(iso.sample(*self, ...))`. Call the two directly to pass other arguments of `iso.sample`."""
         from isotherm.sampling.sample import sample
 
-        found = sample(
+        draws = sample(
             *self,
             sampler=sampler,
             batch_size=batch_size,
@@ -81,7 +81,7 @@ class Model:
             seed=seed,
             progress=progress,
         )
-        return self.draws(found)
+        return self.draws(draws)
 
 
 def posterior(
@@ -93,24 +93,24 @@ def posterior(
 ) -> Model:
     """The posterior of a NumPyro model given `args`, over minibatches of the rows in its data plate.
 
-    Observed sites and factors in the data plate are the log-likelihood of its rows; everything else is the prior. A
-    minibatch is a run of the model on fewer rows, so that the plate must be as long as they are:
-    `numpyro.plate("data", x.shape[0])`. What minibatches cannot answer, such as a latent variable for each row, is
-    refused.
+    Observed sites and factors in the data plate form the log-likelihood of its rows; all other sites form the prior.
+    For a minibatch the model is run on fewer rows, so the size of the plate must follow them:
+    `numpyro.plate("data", x.shape[0])`. Raises if the model cannot be sampled from minibatches, for example because
+    it has a latent variable for each row.
 
     **Arguments:**
 
-    - `model`, `args`: `model(*args)` runs it. Arguments may be pytrees.
-    - `data_plate`: the plate of rows; the only one with observed sites where `None`.
-    - `rows`: names of the arguments that hold rows. Where `None`, every array whose leading axis is as long as the
-      plate is taken for rows, and other arguments are constants.
+    - `model`, `args`: `model(*args)` runs the model. Arguments may be pytrees.
+    - `data_plate`: the name of the plate of rows. `None` takes the only plate with observed sites.
+    - `rows`: names of the arguments that hold rows. `None` takes every array whose leading axis is as long as the
+      plate; other arguments are constants.
     """
     checks.check_call(model, args)
-    whole = Look(model, as_shapes(tuple(args)))
+    whole = DryRun(model, as_shapes(tuple(args)))
     checks.check_run(whole)
     plate, size = checks.data_plate_of(whole, data_plate)
     arguments, data = checks.split(model, tuple(args), plate, size, rows)
-    few, more = (Look(model, arguments.shapes(data, n)) for n in (2, 3))
+    few, more = (DryRun(model, arguments.shapes(data, n)) for n in (2, 3))
     checks.check_rows(few, more, plate, size)
 
     sites, ends = few.sites, checks.some_rows(data, backwards=True)
@@ -118,10 +118,14 @@ def posterior(
     of_rows = {name: s.plates[plate] for name, s in sites.items() if s.observed and plate in s.plates}
     others = tuple(name for name, s in sites.items() if s.type == "sample" and name not in of_rows)
     likelihood = RowLikelihood(model, arguments, tuple(of_rows.items()))
-    prior = Outside(model, arguments, ends, others)
+    prior = RowIndependent(model, arguments, ends, others)
     deterministic = tuple(name for name, s in sites.items() if s.type == "deterministic")
-    trial = tried(
-        likelihood, prior, Outside(model, arguments, ends, deterministic), latents, checks.some_rows(data)
+    trial = trial_of(
+        likelihood,
+        prior,
+        RowIndependent(model, arguments, ends, deterministic),
+        latents,
+        checks.some_rows(data),
     )
     checks.check_trial(trial)
     transforms = {name: None if sites[name].real else t for name, t in trial.transforms[0].items()}
@@ -130,10 +134,10 @@ def posterior(
         Posterior(likelihood, prior, batched=True, transforms=transforms if constrained else None),
         data,
         trial.init,
-        Outside(model, arguments, ends, checks.steady(trial)),
+        RowIndependent(model, arguments, ends, checks.row_independent_sites(trial)),
     )
 
 
 @eqx.filter_jit
-def _at_each(sites: Outside, params: PyTree[Array]) -> dict[str, Array]:
+def _at_each(sites: RowIndependent, params: PyTree[Array]) -> dict[str, Array]:
     return jax.lax.map(sites.values, params, batch_size=_AT_ONCE)

@@ -1,4 +1,4 @@
-"""A run of a NumPyro model: its arguments, its sites, and the functions of the parameters that are made of them."""
+"""Runs of a NumPyro model: its arguments, its sites, and functions of the parameters built from them."""
 
 import dataclasses
 import inspect
@@ -20,10 +20,10 @@ from isotherm.compilation import compile_quickly
 
 
 class Arguments(eqx.Module):
-    """The arguments of a model, of which the arrays with an axis of rows are left open."""
+    """The arguments of a model, without the arrays of rows."""
 
-    constants: tuple[Any, ...]  # leaves, `None` for rows
-    names: tuple[str | None, ...] = eqx.field(static=True)  # of rows, `None` for constants
+    constants: tuple[Any, ...]  # leaves; `None` in place of rows
+    names: tuple[str | None, ...] = eqx.field(static=True)  # of the rows; `None` for constants
     structure: Any = eqx.field(static=True)
 
     def filled(self, rows: dict[str, Any]) -> tuple[Any, ...]:
@@ -37,12 +37,12 @@ class Arguments(eqx.Module):
 
 
 def is_array(x: Any) -> bool:
-    """Of JAX or NumPy, with at least one axis."""
+    """Whether `x` is an array of JAX or NumPy with at least one axis."""
     return isinstance(x, jax.Array | np.ndarray) and x.ndim > 0
 
 
 def as_shapes(args: PyTree) -> PyTree:
-    """Arrays as their shapes and dtypes; sizes and other constants as they are."""
+    """The arguments with arrays replaced by their shapes and dtypes."""
     return jax.tree.map(lambda x: _shape(x, len(x)) if is_array(x) else x, args)
 
 
@@ -51,30 +51,30 @@ def _shape(x: Any, num_rows: int) -> jax.ShapeDtypeStruct:
 
 
 def labels(model: Callable[..., Any], count: int) -> list[str]:
-    """The model's own names for its arguments."""
+    """The names of the first `count` arguments in the signature of the model."""
     try:
         parameters = inspect.signature(model).parameters.values()
     except (TypeError, ValueError):
         parameters = ()
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return [named[i] if i < len(named) else f"args.{i}" for i in range(count)]
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[i] if i < len(names) else f"args.{i}" for i in range(count)]
 
 
-def started(model: Callable[..., Any], args: tuple[Any, ...], *, radius: float) -> dict:
-    """The sites of a run whose latent sites are uniform in ±radius where they are free of constraints."""
+def trace_near_zero(model: Callable[..., Any], args: tuple[Any, ...], *, radius: float) -> dict:
+    """The sites of a run whose unconstrained latent values are uniform in ±radius."""
     start = init_to_uniform(radius=radius)
     run = handlers.substitute(handlers.seed(model, jax.random.key(0)), substitute_fn=start)
     return handlers.trace(run).get_trace(*args)
 
 
 def sites_at(model: Callable[..., Any], args: tuple[Any, ...], params: PyTree) -> dict:
-    """The sites of a run with these values of the latent ones."""
+    """The sites of a run in which the latent sites have these values."""
     return handlers.trace(handlers.substitute(model, data=params)).get_trace(*args)
 
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """What the shapes alone tell of a site; `plates` by name with the axis of each."""
+    """A site as known from shapes alone. `plates` maps the name of each plate to its axis."""
 
     type: str
     observed: bool
@@ -90,10 +90,10 @@ class Site:
         return self.type == "sample" and not self.observed
 
 
-class Look(Messenger):
-    """Sites and plates of a run of which nothing is computed, as far as it came.
+class DryRun(Messenger):
+    """The sites and plates of a run on shapes, which computes no values.
 
-    `plates` has size and subsample size by name, `error` what the model raised.
+    `plates` maps names to size and subsample size. `error` is the exception that the model raised, if any.
     """
 
     def __init__(self, model: Callable[..., Any], shapes: tuple[Any, ...]) -> None:
@@ -105,8 +105,8 @@ class Look(Messenger):
 
         def run(args: tuple[Any, ...]) -> None:
             with self:
-                found = started(model, args, radius=0.0)
-            self.sites = {name: _site(site) for name, site in found.items() if site["type"] != "plate"}
+                trace = trace_near_zero(model, args, radius=0.0)
+            self.sites = {name: _site(site) for name, site in trace.items() if site["type"] != "plate"}
 
         try:
             eqx.filter_eval_shape(run, shapes)
@@ -114,7 +114,7 @@ class Look(Messenger):
             self.error = error
 
     def process_message(self, msg: Any) -> None:
-        """Take note of plates and of random numbers that belong to no site."""
+        """Record plates, and whether the model draws random numbers outside its sites."""
         if msg["type"] == "plate":
             self.plates[msg["name"]] = msg["args"]
         self.draws_numbers |= msg["type"] == "prng_key"
@@ -149,22 +149,24 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def log_prob(site: dict[str, Any]) -> Array:
-    """Of a site with its mask and scale, for each element of its batch."""
+    """The log-probability of a site, with its mask and scale, for each element of its batch."""
     value = site["fn"].log_prob(site["value"])
     return value if site["scale"] is None else site["scale"] * value
 
 
 class RowLikelihood(eqx.Module):
-    """The log-likelihood of each row: of the observed sites in the data plate, summed over all other axes."""
+    """The log-likelihood of each row: that of the observed sites in the data plate, summed over all other axes."""
 
     model: Callable[..., Any]
     arguments: Arguments
-    sites: tuple[tuple[str, int], ...] = eqx.field(static=True)  # with the axis of the plate, from the right
+    sites: tuple[tuple[str, int], ...] = eqx.field(
+        static=True
+    )  # name, and the axis of the plate counted from the right
 
     def __call__(self, params: PyTree, rows: PyTree) -> Float[Array, " n"]:
         """One value per row."""
-        found = sites_at(self.model, self.arguments.filled(rows), params)
-        terms = [_along(log_prob(found[name]), axis) for name, axis in self.sites]
+        trace = sites_at(self.model, self.arguments.filled(rows), params)
+        terms = [_along(log_prob(trace[name]), axis) for name, axis in self.sites]
         return sum(terms[1:], start=terms[0])
 
 
@@ -172,8 +174,8 @@ def _along(x: Array, axis: int) -> Float[Array, " n"]:
     return jnp.sum(x, axis=tuple(i for i in range(x.ndim) if i != x.ndim + axis))
 
 
-class Outside(eqx.Module):
-    """What does not follow the rows, from a run on two of them: the log-prior, and the deterministic sites."""
+class RowIndependent(eqx.Module):
+    """Sites that do not depend on the rows, from a run on two rows: those of the prior, or deterministic ones."""
 
     model: Callable[..., Any]
     arguments: Arguments
@@ -182,13 +184,13 @@ class Outside(eqx.Module):
 
     def values(self, params: PyTree) -> dict[str, Array]:
         """The values of the sites."""
-        found = sites_at(self.model, self.arguments.filled(self.rows), params)
-        return {name: jnp.asarray(found[name]["value"]) for name in self.sites}
+        trace = sites_at(self.model, self.arguments.filled(self.rows), params)
+        return {name: jnp.asarray(trace[name]["value"]) for name in self.sites}
 
     def log_probs(self, params: PyTree) -> dict[str, Float[Array, ""]]:
         """The log-probabilities of the sites."""
-        found = sites_at(self.model, self.arguments.filled(self.rows), params)
-        return {name: jnp.sum(log_prob(found[name])) for name in self.sites}
+        trace = sites_at(self.model, self.arguments.filled(self.rows), params)
+        return {name: jnp.sum(log_prob(trace[name])) for name in self.sites}
 
     def __call__(self, params: PyTree) -> Float[Array, ""]:
         """The log-prior."""
@@ -196,10 +198,12 @@ class Outside(eqx.Module):
 
 
 class Trial(eqx.Module):
-    """What a model gives at two places: `init`, and `params` away from it.
+    """Values of a model that the checks compare, at `init` and at a second, random position.
 
-    `beside` has the log-likelihoods of a few rows, and of the last and the first of them alone; `log_probs` and
-    `values` those of sites that should not follow the rows, with two rows and with a few.
+    - `init`: the latent sites, with unconstrained values zero.
+    - `transforms`: of the latent sites, at `init` and at the second position.
+    - `beside`: the log-likelihoods of a few rows, and of the last and first of them alone.
+    - `log_probs`, `values`: of sites that should not depend on the rows, with two rows and with a few.
     """
 
     init: dict[str, Array]
@@ -210,30 +214,30 @@ class Trial(eqx.Module):
 
 
 @compile_quickly
-def tried(
+def trial_of(
     likelihood: RowLikelihood,
-    prior: Outside,
-    deterministic: Outside,
+    prior: RowIndependent,
+    deterministic: RowIndependent,
     latents: tuple[str, ...],
     rows: dict[str, Array],
 ) -> Trial:
-    """One program for all of it."""
+    """The trial of a model, compiled as one program."""
     ends, model, arguments = prior.rows, likelihood.model, likelihood.arguments
-    middle, there = (started(model, arguments.filled(ends), radius=radius) for radius in (0.0, 1.0))
-    params = {name: there[name]["value"] for name in latents}
-    bijections = lambda found: {name: biject_to(found[name]["fn"].support) for name in latents}
-    moved = lambda sites: eqx.tree_at(lambda s: s.rows, sites, rows)
+    middle, random = (trace_near_zero(model, arguments.filled(ends), radius=radius) for radius in (0.0, 1.0))
+    params = {name: random[name]["value"] for name in latents}
+    bijections = lambda trace: {name: biject_to(trace[name]["fn"].support) for name in latents}
+    on_rows = lambda sites: eqx.tree_at(lambda s: s.rows, sites, rows)
     return Trial(
         {name: middle[name]["value"] for name in latents},
-        (bijections(middle), bijections(there)),
+        (bijections(middle), bijections(random)),
         (likelihood(params, rows), likelihood(params, ends)),
-        (prior.log_probs(params), moved(prior).log_probs(params)),
-        (deterministic.values(params), moved(deterministic).values(params)),
+        (prior.log_probs(params), on_rows(prior).log_probs(params)),
+        (deterministic.values(params), on_rows(deterministic).values(params)),
     )
 
 
 def row_leaves(model: Callable[..., Any], args: tuple[Any, ...]) -> list[tuple[str, str, Any]]:
-    """Argument, name and leaf, such as ("table", "table.x", array), in flattening order."""
+    """Argument name, leaf name and leaf, such as ("table", "table.x", array), in flattening order."""
     return [
         (label, f"{label}.{name}" if name else label, leaf)
         for label, arg in zip(labels(model, len(args)), args, strict=True)

@@ -1,12 +1,12 @@
-"""Strict by default: warnings are errors (pyproject), ranks never promote, no key is used twice."""
+"""Strict by default: warnings are errors (pyproject), ranks are never promoted, no key is used twice."""
 
 import itertools
 import os
 from pathlib import Path
 
-# Tests run side by side, and threads of BLAS that wait for each other take ten times as long. Read when it is loaded.
+# Tests run in parallel, and BLAS threads that wait for each other take ten times as long. BLAS reads this on import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Most of the time goes into compiling, and many tests compile the same programs: in this run, and in the next.
+# Most of the time goes into compilation, and many tests compile the same programs, in this run and the next.
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "programs")
 )
@@ -15,6 +15,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import jax
 import pytest
+
+from support.real_data import WITHOUT_DATA
 
 _TESTS = itertools.count(1)
 
@@ -27,13 +29,13 @@ def strict_jax():
 
 @pytest.fixture(autouse=True)
 def few_programs():
-    """Programs are dropped in time: Linux gives a process 65,530 pieces of memory, and a program takes many."""
+    """Drop compiled programs in time: Linux allows a process 65,530 memory maps, and a program takes many."""
     yield
-    if next(_TESTS) % 10 == 0 and _pieces_of_memory() > 30_000:
+    if next(_TESTS) % 10 == 0 and _memory_maps() > 30_000:
         jax.clear_caches()
 
 
-def _pieces_of_memory() -> float:
+def _memory_maps() -> float:
     try:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:
@@ -42,7 +44,18 @@ def _pieces_of_memory() -> float:
 
 @pytest.fixture
 def quick_compilation():
-    """For modules whose programs are small and run once: to compile them is all that takes time."""
+    """Compile with few optimisations, for modules whose programs are small and run once."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how many tests were skipped because a data set was missing, and how to run them."""
+    reports = terminalreporter.stats.get("skipped", [])
+    count = sum(WITHOUT_DATA in str(report.longrepr) for report in reports)
+    if count:
+        terminalreporter.write_line(
+            f"{count} {'test was' if count == 1 else 'tests were'} skipped for want of data: ISOTHERM_DATA_DIR "
+            "names the folder of the data sets."
+        )

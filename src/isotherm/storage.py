@@ -1,4 +1,4 @@
-"""One file of plain arrays and JSON: a zip of `.npy` members and `record.json`, replaced atomically."""
+"""A file format for arrays and JSON: a zip of `.npy` members and `record.json`, written atomically."""
 
 import json
 import os
@@ -35,14 +35,14 @@ def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` in UTF-8, replacing an existing file at once or not at all."""
+    """Write `text` in UTF-8, replacing an existing file completely or not at all."""
     with replacing(Path(path)) as file:
         file.write(text.encode())
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when all of it is on the disk; its folder is made."""
+    """Open a file that replaces `path` once all of it is on the disk. Creates the folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -52,7 +52,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # a temporary file is private, the result need not be
+        Path(temporary).chmod(0o666 & ~umask)  # temporary files are private, the result need not be
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -62,7 +62,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 def read_archive(
     path: str | os.PathLike[str], *, kind: str, like: dict[str, PyTree]
 ) -> tuple[dict[str, PyTree], dict[str, Any]]:
-    """The record and the JSON that `write_archive` wrote; entries named in `like` take its structure."""
+    """Return the record and the JSON that `write_archive` wrote; entries named in `like` get its structure."""
     try:
         with zipfile.ZipFile(path) as archive:
             head = json.loads(archive.read("record.json"))
@@ -84,7 +84,7 @@ def read_archive(
 
 
 def _encode(value: PyTree, arrays: list[np.ndarray]) -> dict[str, Any]:
-    """Leaves by name in flattening order, and the nesting of plain containers for a reader without the classes."""
+    """Return the leaves by name in flattening order, and the nesting as plain containers, which needs no classes."""
     leaves = tree.named_leaves(value)
     first = len(arrays)
     arrays += [np.asarray(leaf) for _, leaf in leaves]
@@ -116,14 +116,16 @@ def _rebuild(node: dict[str, Any], arrays: list[np.ndarray]) -> PyTree:
 
 
 def _restore(name: str, node: dict[str, Any], arrays: list[np.ndarray], like: PyTree) -> PyTree:
-    want, have = [n for n, _ in tree.named_leaves(like)], [n for n, _ in node["leaves"]]
-    if want != have:
-        raise ValueError(f"`like` must have the leaves that the file has for {name}, {have}; got {want}.")
+    expected, stored = [n for n, _ in tree.named_leaves(like)], [n for n, _ in node["leaves"]]
+    if expected != stored:
+        raise ValueError(
+            f"`like` must have the leaves that the file has for {name}, {stored}; got {expected}."
+        )
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[i] for _, i in node["leaves"]])
 
 
 def _to_plain(x: np.ndarray) -> np.ndarray:
-    # bfloat16 and its kin are no dtypes of numpy's file format: their bits are.
+    # NumPy's file format has no bfloat16 and the like: store their bits as integers.
     return x.view(f"u{x.dtype.itemsize}") if x.dtype.kind == "V" else x
 
 

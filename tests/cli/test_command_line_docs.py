@@ -1,4 +1,4 @@
-"""The commands of docs/command-line.md, on a table whose posterior is known."""
+"""The commands in docs/command-line.md, run on a table whose posterior is known."""
 
 import contextlib
 import re
@@ -18,7 +18,7 @@ N = 2000
 
 
 def table():
-    """Columns away from zero and in units apart, and a regression on them."""
+    """Return a table with columns far from zero in very different units, and a target that is linear in them."""
     rng = np.random.default_rng(3)
     age, dose, sex = rng.normal(50, 12, N), rng.gamma(2, 3e-3, N), rng.choice(["f", "m"], N)
     pressure = 100 + 0.5 * age - 1000 * dose + 4 * (sex == "m") + rng.normal(0, 12, N)
@@ -26,9 +26,9 @@ def table():
 
 
 def exact(frame):
-    """Mean and sd of the coefficients, which are normal given sigma.
+    """Return mean and sd of the coefficients, which are normal given sigma.
 
-    Sigma is known up to 1/sqrt(2N); to take it as known changes means and sds by less than 1/N of the sd.
+    Sigma is known up to 1/sqrt(2N); taking it as known changes means and sds by less than 1/N of the sd.
     """
     x = np.stack([frame.age, frame.dose, frame.sex == "m"], axis=1).astype(float)
     m, s, o, u = x.mean(axis=0), x.std(axis=0), frame.pressure.mean(), frame.pressure.std(ddof=0)
@@ -42,7 +42,7 @@ def exact(frame):
 
 
 def shell(line):
-    """Run a command of this library; `> FILE` is where its output goes."""
+    """Run an `isotherm` command and return its exit code; `> FILE` redirects its output."""
     name, *arguments = shlex.split(line)
     assert name == "isotherm"
     with contextlib.ExitStack() as stack:
@@ -55,7 +55,7 @@ def shell(line):
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
-    """Blocks that name a file in their first line are that file; commands run one after the other."""
+    """A block that names a file in its first line is written to that file; commands run in order."""
     monkeypatch.chdir(tmp_path)
     frame = table()
     frame.to_csv("patients.csv", index=False)
@@ -84,9 +84,9 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
     }
     found, (mean, _) = pd.read_csv("predictions.csv"), exact(frame)
     expected = mean[0] + np.stack([new.age, new.dose, new.sex == "m"], axis=1).astype(float) @ mean[1:]
-    # The expected response has an sd of 0.5 in the posterior, and its mean over draws an error of 5 % of that.
+    # The posterior sd of the expected response is 0.5; its mean over draws has an error of 5 % of that.
     assert np.abs(found["mean"] - expected).max() < 0.2
-    # The width has a standard error of 2 % by 2,000 outcomes and of 1.6 % by sigma.
+    # The width has a standard error of 2 % from 2,000 outcomes and of 1.6 % from sigma.
     assert np.abs((found.high - found.low) / (2 * 1.645 * 12) - 1).max() < 0.15
     for folder in ("run", "own"):
         assert "passed" in Path(folder, "report.html").read_text()

@@ -1,4 +1,4 @@
-"""`isotherm predict`: files, exit codes, what is printed, and what is refused."""
+"""`isotherm predict`: files, exit codes, what it prints, and what it refuses."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ NEW = table(ROWS, seed=1)
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a run and a table, where the command runs."""
+    """Return a folder with a run and a table, which is the working directory of the command."""
     monkeypatch.chdir(tmp_path)
     save(made_forecast("linear"))
     pd.DataFrame(NEW).to_csv("new.csv", index=False)
@@ -56,11 +56,11 @@ def test_a_line_for_each_row_in_order(model, name, folder, capsys):
     out = capsys.readouterr().out.splitlines()
     assert out[0] == f"{draws.about.title}: 20 rows, 800 draws"
     assert out[-1] == f"predictions {name}: {', '.join(exact)}"
-    assert ("probability is that of y = b" in out) is (model == "logistic")
+    assert ("`probability` is the probability of y = b" in out) is (model == "logistic")
     assert len(out) == 2 + (model == "logistic")
 
 
-def test_counts_are_written_as_such(folder):
+def test_counts_are_written_as_integers(folder):
     save(made_forecast("poisson"))
     assert main(["predict", "run", "new.csv"]) == 0
     cells = [line.split(",")[-2:] for line in (folder / "predictions.csv").read_text().splitlines()[1:]]
@@ -68,7 +68,7 @@ def test_counts_are_written_as_such(folder):
 
 
 @pytest.mark.parametrize("model", ["linear", "softmax"])
-def test_scores_are_printed_where_the_target_is_there(model, folder, capsys):
+def test_scores_are_printed_if_the_table_has_the_target(model, folder, capsys):
     draws, y = save(made_forecast(model)), target(model, ROWS)
     pd.DataFrame(NEW | {"y": y}).to_csv("new.csv", index=False)
     assert main(["predict", "run", "new.csv", "--json"]) == 0
@@ -85,7 +85,7 @@ def test_scores_are_printed_where_the_target_is_there(model, folder, capsys):
         assert {"brier", "brier_error", "accuracy_error", "calibration_error"} <= set(scores)
     assert main(["predict", "run", "new.csv", "--force"]) == 0
     out = capsys.readouterr().out
-    assert "against `y` of the table\nlog predictive density per row: " in out
+    assert "scored against `y` of the table\nlog predictive density per row: " in out
     assert ("rmse" if model == "linear" else "accuracy") in out
 
 
@@ -102,7 +102,7 @@ def test_json_is_one_object_and_nothing_else(folder, capsys):
     record = json.loads(capsys.readouterr().out)
     assert (record["exit_code"], record["ok"]) == (2, False)
     assert "it has no draws.iso" in record["error"]
-    one = pd.DataFrame(NEW | {"y": target("linear", ROWS)})[:1]  # of one row there is no standard error
+    one = pd.DataFrame(NEW | {"y": target("linear", ROWS)})[:1]  # one row has no standard error
     one.to_csv("new.csv", index=False)
     assert main(["predict", "run", "new.csv", "--json", "--force"]) == 0
     out = capsys.readouterr().out
@@ -111,7 +111,7 @@ def test_json_is_one_object_and_nothing_else(folder, capsys):
 
 
 def test_the_exit_code_is_the_verdict_on_the_run(folder, capsys, monkeypatch):
-    """That of its diagnosis where it has one; the predictions are written all the same."""
+    """The verdict of the diagnosis, if there is one, decides. The predictions are written in any case."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # no figures
     draws = save(made_forecast("linear", shift=3.0))
     assert main(["predict", "run", "new.csv"]) == 1
@@ -120,32 +120,32 @@ def test_the_exit_code_is_the_verdict_on_the_run(folder, capsys, monkeypatch):
     good = save(made_forecast("linear"))
     write_run(folder / "run", good, good.summary(), made_diagnosis(draws))
     assert main(["predict", "run", "new.csv", "--force", "--json"]) == 1
-    told = capsys.readouterr()
-    assert told.err.startswith("isotherm: Do not trust these draws yet: ")
-    assert json.loads(told.out)["problems"]
+    printed = capsys.readouterr()
+    assert printed.err.startswith("isotherm: Do not trust these draws yet: ")
+    assert json.loads(printed.out)["problems"]
     write_run(folder / "run", good, good.summary(), made_diagnosis(good))
     assert main(["predict", "run", "new.csv", "--force"]) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_rows_that_lack_a_value_are_refused_or_left_empty(folder, capsys):
+def test_rows_with_a_missing_value_are_refused_or_left_empty(folder, capsys):
     frame = pd.DataFrame(NEW)
     frame.loc[4, "age"], frame.loc[9, "sex"] = np.nan, None
     frame.to_csv("new.csv", index=False)
     assert main(["predict", "run", "new.csv"]) == 2
     assert (
-        "column `age` must have a value in every row; row 5 is missing (1 of 20 rows)"
+        "column `age` must have a value in every row; the value in row 5 is missing (1 of 20 rows)"
         in capsys.readouterr().err
     )
     assert main(["predict", "run", "new.csv", "--missing", "empty"]) == 0
-    assert "2 rows lack a value, and their predictions are empty" in capsys.readouterr().out
+    assert "2 rows have a missing value; their predictions are empty" in capsys.readouterr().out
     lines = (folder / "predictions.csv").read_text().splitlines()[1:]
     assert [i for i, line in enumerate(lines) if line == ",,,,"] == [4, 9]
     assert main(["predict", "run", "new.csv", "--missing", "empty", "--json", "--force"]) == 0
     assert json.loads(capsys.readouterr().out)["rows_without_prediction"] == 2
 
 
-def test_a_model_of_ones_own_is_refused_with_the_repair(folder, capsys):
+def test_a_users_model_is_refused_with_the_repair(folder, capsys):
     draws = dataclasses.replace(made_draws(), about=About(model={"function": "own.py:make"}))
     save(draws)
     assert main(["predict", "run", "absent.csv"]) == 2
@@ -160,15 +160,15 @@ def test_a_model_of_ones_own_is_refused_with_the_repair(folder, capsys):
         (["run", "absent.csv"], "there is no file absent.csv"),
         (
             ["run", "new.csv", "--out", "p.txt"],
-            "--out must be a file of the kind .csv or .parquet; got p.txt",
+            "--out must end in .csv or .parquet; got p.txt",
         ),
         (["new.csv", "new.csv"], "new.csv is not the folder of a run"),
         (
             ["run", "new.csv", "--out", "./new.csv", "--force"],
-            "new.csv is the table itself; --out writes elsewhere",
+            "new.csv is the input table; use --out to write elsewhere",
         ),
         (["run", "other.csv"], "`features` must be a column of the table; got 'dose'"),
-        (["run", "level.csv"], "got 'x'. It stands in row 1 (20 of 20 rows have levels that it does not)."),
+        (["run", "level.csv"], "got 'x'. It is in row 1 (20 of 20 rows have unknown levels)."),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_computed(arguments, message, folder, capsys, monkeypatch):
@@ -177,9 +177,9 @@ def test_bad_input_is_refused_before_anything_is_computed(arguments, message, fo
     pd.DataFrame(NEW | {"sex": "x"}).to_csv("level.csv", index=False)
     before = {path.name for path in folder.iterdir()}
     assert main(["predict", *arguments]) == 2
-    told = capsys.readouterr()
-    assert message in told.err
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.out == ""
     assert {path.name for path in folder.iterdir()} == before
 
 
@@ -191,10 +191,10 @@ def test_an_interval_is_a_probability(value, folder, capsys):
     assert "--interval" in capsys.readouterr().err
 
 
-def test_a_file_is_not_replaced_unless_told(folder, capsys):
+def test_a_file_is_replaced_only_with_force(folder, capsys):
     (folder / "predictions.csv").write_text("mine")
     assert main(["predict", "run", "new.csv"]) == 2
-    assert "predictions.csv is there already; --force replaces it" in capsys.readouterr().err
+    assert "predictions.csv already exists; use --force to replace it" in capsys.readouterr().err
     assert (folder / "predictions.csv").read_text() == "mine"
     assert main(["predict", "run", "new.csv", "--force"]) == 0
     assert len(read()) == ROWS

@@ -1,4 +1,4 @@
-"""`isotherm sample` and `isotherm report`: specs, files, exit codes, and what is printed."""
+"""`isotherm sample` and `isotherm report`: specs, files, exit codes, and what they print."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from isotherm.cli import COMMANDS, cost, main
 from isotherm.cli.cost import Cost
 from isotherm.cli.examples import example
 from isotherm.cli.sample import _MODELS
-from isotherm.cli.spec import pose, read_spec
+from isotherm.cli.spec import make_problem, read_spec
 from isotherm.tables.families import MODELS, Prior
 from support.made_run import made_diagnosis, made_draws
 
@@ -29,7 +29,7 @@ target = "y"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a table and a spec, where the command runs."""
+    """Return a folder with a table and a spec, which is the working directory of the command."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch):
 
 
 class Run:
-    """In place of the sampler: what it was asked for, and draws that are made up."""
+    """Replaces the sampler: records how it was called, and returns made-up draws."""
 
     def __init__(self, monkeypatch):
         self.draws, self.cost, self.stopped = made_draws(2), 5.0, False
@@ -115,14 +115,14 @@ def test_the_exit_code_is_the_verdict(folder, run, capsys):
     assert "Do not trust these draws yet" in capsys.readouterr().out
     run.draws = made_draws(2, interrupted=True)
     assert main(["sample", "spec.toml", "--force"]) == 130
-    assert not (folder / "run" / "diagnosis.json").exists()  # that of the run before is gone
+    assert not (folder / "run" / "diagnosis.json").exists()  # the one of the earlier run is gone
     run.draws, run.stopped = made_draws(2), True
     assert main(["sample", "spec.toml", "--out", "other"]) == 130
     assert (folder / "other" / "draws.iso").exists()
     assert (folder / "other" / "report.html").exists()
 
 
-def test_a_folder_is_not_written_over_unless_told(folder, run, capsys):
+def test_a_folder_is_overwritten_only_with_force(folder, run, capsys):
     (folder / "run").mkdir()
     assert main(["sample", "spec.toml"]) == 0  # an empty one is fine
     before = (folder / "run" / "draws.iso").read_bytes()
@@ -156,7 +156,7 @@ def test_a_long_run_is_asked_about_on_a_terminal(arguments, terminal, answer, co
     assert ("sample" in run.asked) is (code == 0)
 
 
-def test_a_report_is_written_anew_without_the_data(folder, run, capsys):
+def test_a_report_is_written_again_without_the_data(folder, run, capsys):
     assert main(["sample", "spec.toml"]) == 0
     (folder / "t.csv").unlink()
     page = folder / "run" / "report.html"
@@ -176,30 +176,30 @@ def test_a_report_is_written_anew_without_the_data(folder, run, capsys):
             r"`tagret` in \[data\] is not a key of a spec; did you mean `target`\?",
         ),
         (SPEC + "[sampel]\n", r"`sampel` is not a key of a spec; did you mean `sample`\?"),
-        (SPEC + "[sample]\nxyz = 1\n", r"`xyz` in \[sample\] is not a key of a spec; there are num_draws"),
+        (SPEC + "[sample]\nxyz = 1\n", r"`xyz` in \[sample\] is not a key of a spec; the keys are num_draws"),
         (SPEC + "[sample]\nnum_draws = 1.5\n", "`num_draws` must be an integer; got 1.5"),
         (SPEC + "standardize = 1\n", "`standardize` must be true or false; got 1"),
-        (SPEC + 'features = "a"\n', "`features` must be a list of texts; got 'a'"),
+        (SPEC + 'features = "a"\n', "`features` must be a list of strings; got 'a'"),
         (SPEC + "[prior]\nsigma = true\n", "`sigma` must be a number; got True"),
         (SPEC + "[prior]\nsigma = -1\n", "`sigma` must be a positive number; got -1"),
         ("prior = 1\n", "`prior` must be a section; got 1"),
-        ('function = "f.py:g"\n' + SPEC, "A spec has one of the two"),
-        ('title = "x"\n', "A spec has one of the two"),
+        ('function = "f.py:g"\n' + SPEC, "A spec has exactly one of the two"),
+        ('title = "x"\n', "A spec has exactly one of the two"),
         ('model = "linear"\n', r"`\[data\]` must be a section with `path` and `target`"),
-        ("model = linear\n", "is not TOML"),
+        ("model = linear\n", "is not valid TOML"),
         (SPEC.replace("linear", "probit"), "`model` must be one of linear"),
         (SPEC.replace("t.csv", "u.csv"), r"there is no file .*u\.csv"),
         (SPEC.replace('"y"', '"z"'), "`target` must be a column of the table; got 'z'"),
         ('function = "f.py:g"\n', r"there is no file .*f\.py"),
         ('function = "own.py:absent"\n', "the name of a function in own.py; got 'absent'"),
-        ('function = "own.py:wrong"\n', r"one that returns \(posterior, data, init\); got 3"),
+        ('function = "own.py:wrong"\n', r"a function that returns \(posterior, data, init\); got 3"),
     ],
 )
 def test_bad_specs_are_refused_before_anything_is_run(text, message, folder, capsys, run):
     (folder / "spec.toml").write_text(text)
     (folder / "own.py").write_text("def wrong():\n    return 3\n")
     with pytest.raises((ValueError, OSError), match=message):
-        pose(read_spec("spec.toml"))
+        make_problem(read_spec("spec.toml"))
     assert main(["sample", "spec.toml"]) == 2
     assert capsys.readouterr().out == ""
     assert run.asked == {}
@@ -209,17 +209,17 @@ def test_bad_specs_are_refused_before_anything_is_run(text, message, folder, cap
 def test_a_function_gets_the_columns(folder):
     (folder / "own.py").write_text("def make(columns=None):\n    return 'posterior', columns, 'init'\n")
     (folder / "spec.toml").write_text('function = "own.py:make"\ntitle = "Mine"\n[data]\npath = "t.csv"\n')
-    problem = pose(read_spec("spec.toml"))
+    problem = make_problem(read_spec("spec.toml"))
     assert (problem.posterior, problem.init, problem.about.title) == ("posterior", "init", "Mine")
     assert list(problem.data) == ["a", "b", "y"]
-    assert pose(read_spec("own.py:make")).data is None
+    assert make_problem(read_spec("own.py:make")).data is None
     (folder / "own_module.py").write_text("def make():\n    return 1, 2, 3\n")
-    assert pose(read_spec("own_module:make")).data == 2
+    assert make_problem(read_spec("own_module:make")).data == 2
     with pytest.raises(ValueError, match="`SPEC` must be a TOML file or module:function"):
         read_spec("spec")
 
 
-def test_a_fault_in_the_users_function_is_shown_whole(folder, capsys):
+def test_an_error_in_the_users_function_is_shown_with_its_traceback(folder, capsys):
     (folder / "own.py").write_text("def make():\n    raise RuntimeError('mine')\n")
     assert main(["sample", "own.py:make"]) == 2
     err = capsys.readouterr().err
@@ -234,7 +234,7 @@ def test_examples_are_specs(model, folder, capsys):
     assert text == example(model) + "\n"
     (folder / "spec.toml").write_text(text)
     assert read_spec("spec.toml").model == model
-    # What is commented out is right as well.
+    # The lines that are commented out must be valid too.
     lines = [line.removeprefix("# ") for line in text.splitlines()]
     (folder / "spec.toml").write_text("\n".join(lines))
     assert set(tomllib.loads("\n".join(lines))["prior"]) <= {f.name for f in dataclasses.fields(Prior)}
@@ -259,8 +259,8 @@ def test_sample_without_a_spec_names_the_example(capsys):
     assert "--example" in capsys.readouterr().err
 
 
-def test_a_cost_is_that_of_the_steps_and_not_of_the_start(monkeypatch):
-    """Runs of 2 s and 1 ms a step, the first of which compiles for no time: 9 s for 7,000 steps."""
+def test_the_cost_grows_with_the_steps_and_not_with_the_fixed_costs(monkeypatch):
+    """A run takes 2 s plus 1 ms per step, and compilation takes no time: 9 s for 7,000 steps."""
     asked = []
 
     def sample(*_, num_draws, **options):
@@ -271,20 +271,21 @@ def test_a_cost_is_that_of_the_steps_and_not_of_the_start(monkeypatch):
         return dataclasses.replace(draws, record=record)
 
     monkeypatch.setattr(iso, "sample", sample, raising=False)
-    found = SimpleNamespace(batch_size=32, thinning=7, burn_in=0, passes=12.0, seconds=3.0, refresh_every=0)
+    tuned = SimpleNamespace(batch_size=32, thinning=7, burn_in=0, passes=12.0, seconds=3.0, refresh_every=0)
     problem = SimpleNamespace(posterior=None, data=None)
-    told = cost.measure(problem, found, {"num_chains": 2}, effort=0.0)
-    assert told.seconds == pytest.approx(9.0, rel=0.01)
-    assert told.text == (
-        "about 9 s: 2 x 1,000 draws x 7 steps of 32 rows take about 9 s; the warm-up took 12 passes, 3 s"
+    estimate = cost.measure(problem, tuned, {"num_chains": 2}, effort=0.0)
+    assert estimate.seconds == pytest.approx(9.0, rel=0.01)
+    assert estimate.text == (
+        "about 9 s left: sampling takes about 9 s (2 x 1,000 draws x 7 steps of 32 rows); "
+        "the warm-up took 12 passes over the data, 3 s"
     )
     assert asked == [1, 8, 64, 512]
-    assert cost.measure(problem, found, {"num_chains": 2}, effort=0.25).seconds == pytest.approx(
+    assert cost.measure(problem, tuned, {"num_chains": 2}, effort=0.25).seconds == pytest.approx(
         13.5, rel=0.02
     )
 
 
-def test_durations_are_in_a_unit_that_fits():
+def test_durations_are_in_a_suitable_unit():
     assert [cost.duration(s) for s in (0.2, 40.0, 100.0, 4000.0, 10000.0)] == [
         "about 1 s",
         "about 40 s",
@@ -296,7 +297,7 @@ def test_durations_are_in_a_unit_that_fits():
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_specs_as_other_systems_write_them(encoding, tmp_path):
-    """PowerShell redirects into UTF-16, and some editors put a mark before UTF-8."""
+    """PowerShell redirects into UTF-16, and some editors start UTF-8 with a byte-order mark."""
     path = tmp_path / "spec.toml"
     path.write_text(example("logistic"), encoding=encoding)
     assert read_spec(str(path)).model == "logistic"

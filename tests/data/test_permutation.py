@@ -1,4 +1,4 @@
-"""The permutation without a table, and what a batch costs as N grows."""
+"""The permutation without a table, and the cost of a batch as N grows."""
 
 import equinox as eqx
 import jax
@@ -17,26 +17,26 @@ PLANS = [iso.WithReplacement(), iso.WithoutReplacement(), iso.Reshuffled(), iso.
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None, derandomize=True)  # every size compiles anew
+@settings(max_examples=8, deadline=None, derandomize=True)  # every size is compiled anew
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**31 - 1))
 def test_bijection(size, seed):
-    image = np.asarray(_all_of(size, jax.random.key(seed)))
+    image = np.asarray(_permutation(size, jax.random.key(seed)))
     np.testing.assert_array_equal(np.sort(image), np.arange(size))
 
 
-def _all_of(size, key):
+def _permutation(size, key):
     return jax.jit(lambda key: permute(jnp.arange(size), size, key=key))(key)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 65, 2**10, 2**10 + 1, 65_536, 65_537, 999_999])
 def test_bijection_at_the_edges(size):
-    image = np.asarray(_all_of(size, jax.random.key(3)))
+    image = np.asarray(_permutation(size, jax.random.key(3)))
     np.testing.assert_array_equal(np.sort(image), np.arange(size))
 
 
 @pytest.mark.parametrize("size", [2**31 - 1, 2**30 + 1])
 def test_no_overflow_at_the_largest_sizes(size):
-    """Distinct values in range near the largest int32, from both ends of the domain."""
+    """At sizes near the largest int32, images of both ends of the domain are distinct and in range."""
     index = np.r_[0:5000, size - 5000 : size].astype(np.int32)
     image = np.asarray(jax.jit(lambda key: permute(jnp.asarray(index), size, key=key))(jax.random.key(4)))
     assert len(np.unique(image)) == len(index)
@@ -45,8 +45,8 @@ def test_no_overflow_at_the_largest_sizes(size):
 
 
 @pytest.mark.parametrize("size", [65, 100, 131])
-def test_every_place_is_equally_likely(size):
-    """First and last place over 40,000 keys, chi-square; false alarm 6e-7 a place."""
+def test_every_image_is_equally_likely(size):
+    """Images of the first and the last index over 40,000 keys, chi-square; false alarm 6e-7 each."""
     ends = jnp.asarray([0, size - 1])
     keys = jax.random.split(jax.random.key(5), 40_000)
     image = np.asarray(jax.jit(jax.vmap(lambda key: permute(ends, size, key=key)))(keys))
@@ -62,7 +62,7 @@ def test_neighbours_scatter():
 
 
 def _step(plan, num_data):
-    """One kernel step with a minibatch gradient, as a function of arrays, and their shapes."""
+    """Return one kernel step with a minibatch gradient, as a function of arrays, and the shapes of the arrays."""
     posterior = iso.Posterior(lambda w, row: -((row["y"] - row["x"] @ w) ** 2) / 2, lambda w: -w @ w / 2)
     kernel = iso.extend.Kernel(
         iso.CCAdL(1e-3, 1.0, iso.Dense()), iso.Minibatch(posterior), num_data, 50, plan
@@ -81,9 +81,9 @@ def _step(plan, num_data):
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS, ids=lambda p: type(p).__name__)
 def test_cost_of_a_step_does_not_grow_with_the_data(plan):
-    """N = 10^4 and 10^6: no intermediate is as long as the data, and the compiled operations do not multiply.
+    """For N = 10^4 and 10^6, no intermediate is as long as the data and operations grow by less than half.
 
-    Work in proportion to N would be 100-fold.
+    Work proportional to N would grow 100-fold.
     """
     flops = []
     for num_data in (10**4, 10**6):

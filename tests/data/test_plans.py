@@ -1,4 +1,4 @@
-"""Minibatch plans: which rows, how often, independent of what, and how noisy."""
+"""Minibatch plans: which rows they draw, how often, how independently, and with how much noise."""
 
 import itertools
 
@@ -21,7 +21,7 @@ plans = pytest.mark.parametrize(
 
 
 def draw(plan, num_data, batch_size, count, *, seed, step=0):
-    """Batches of `count` chains at one step: (count, n)."""
+    """Return the batches of `count` chains at one step: (count, n)."""
     keys = jax.random.split(jax.random.key(seed), (2, count))
     return np.asarray(_draw(plan, num_data, batch_size, *keys, jnp.asarray(step)))
 
@@ -35,7 +35,7 @@ def _draw(plan, num_data, batch_size, keys, chain_keys, step):
 
 
 def outcomes(plan, num_data, batch_size):
-    """All batches that a plan can draw from rows stored in order, equally likely."""
+    """Return all batches that a plan can draw from rows stored in order. They are equally likely."""
     N, n = num_data, batch_size
     if plan is WITH:
         return np.array(list(itertools.product(range(N), repeat=n)))
@@ -64,7 +64,7 @@ def test_indices_are_rows_and_distinct_where_they_must_be(plan, num_data, batch_
 
 @plans
 def test_all_batches_are_equally_likely(plan):
-    """Chi-square over every ordered batch of 3 out of 5 rows, 40,000 draws; false alarm 6e-7 a plan."""
+    """Chi-square over every ordered batch of 3 out of 5 rows, 40,000 draws; false alarm 6e-7 per plan."""
     possible = outcomes(plan, 5, 3)
     code = lambda index: index @ 5 ** np.arange(3)
     codes = np.unique(code(possible))
@@ -76,7 +76,7 @@ def test_all_batches_are_equally_likely(plan):
 @pytest.mark.parametrize("plan", [WITHOUT, RESHUFFLED], ids=["WithoutReplacement", "Reshuffled"])
 @pytest.mark.parametrize("step", [3])
 def test_pairs_of_the_tabulated_permutation_are_equally_likely(plan, step):
-    """Above 64 rows the permutation is a keyed network: its 4,950 pairs of 100 rows, 60,000 draws; 6e-7."""
+    """Above 64 rows the permutation is a keyed network: 4,950 pairs of 100 rows, 60,000 draws; false alarm 6e-7."""
     low, high = np.sort(draw(plan, 100, 2, 60_000, seed=3, step=step), axis=1).T
     pair = high * (high - 1) // 2 + low
     assert_uniform(pair, 4950)
@@ -84,35 +84,37 @@ def test_pairs_of_the_tabulated_permutation_are_equally_likely(plan, step):
 
 @plans
 def test_rows_are_visited_equally_often(plan):
-    """Counts of 100 rows in 20,000 batches. For a batch without replacement the covariance of the inclusion
-    indicators is n/N (1 - n/N) N/(N-1) (I - 11'/N), which makes the statistic chi-square with 99 degrees; a
-    run of r rows is circulant, and only the marginal of each place in the batch is tested. False alarm 6e-7.
+    """Counts of 100 rows in 20,000 batches; false alarm 6e-7.
+
+    For a batch without replacement the covariance of the inclusion indicators is n/N (1 - n/N) N/(N-1) (I - 11'/N),
+    which makes the statistic chi-square with 99 degrees of freedom. For a run of r rows it is circulant, and only
+    the marginal of each position in the batch is tested.
     """
     N, n, B = 100, 12, 20_000
     index = draw(plan, N, n, B, seed=4)
     if plan in (WITHOUT, RESHUFFLED):
         excess = np.bincount(index.ravel(), minlength=N) - B * n / N
         assert_chi_square((N - 1) / N * np.sum(excess**2) / (B * n / N * (1 - n / N)), N - 1)
-    for place in range(0, n, 5):
-        assert_uniform(index[:, place], N)
+    for position in range(0, n, 5):
+        assert_uniform(index[:, position], N)
 
 
 @pytest.mark.parametrize("num_data", [1, 3, 2**16 - 1, 2**16])
 def test_one_word_chooses_a_row_by_the_upper_word_of_a_product(num_data):
     bits = np.asarray(jax.random.bits(jax.random.key(7), (20_000,), jnp.uint32)).astype(np.uint64)
-    wanted = (bits * np.uint64(num_data)) >> np.uint64(32)
-    np.testing.assert_array_equal(minibatch.uniform(jax.random.key(7), 20_000, num_data), wanted)
+    expected = (bits * np.uint64(num_data)) >> np.uint64(32)
+    np.testing.assert_array_equal(minibatch.uniform(jax.random.key(7), 20_000, num_data), expected)
 
 
 @plans
 def test_randint_branch_visits_rows_equally_often(plan):
-    """Above 2^16 rows another generator draws the offsets: 100 bins of 10^5 rows, 20,000 draws; 6e-7."""
+    """Above 2^16 rows another generator draws the offsets: 10^5 rows in 100 bins, 20,000 draws; false alarm 6e-7."""
     assert_uniform(draw(plan, 100_000, 5, 20_000, seed=5)[:, -1] // 1000, 100)
 
 
 @pytest.mark.parametrize("num_data", [2**16, 2**16 + 1], ids=["few", "many"])
 def test_first_and_last_of_many_rows_are_drawn(num_data):
-    """On either side of the size where the generator changes: 30 of each expected in 2 million, none has e^-30."""
+    """On either side of the size where the generator changes, 30 of each are expected in 2 million; none: e^-30."""
     counts = np.bincount(draw(WITH, num_data, 100, 20_000, seed=6).ravel(), minlength=num_data)
     assert len(counts) == num_data
     assert counts[[0, 1, -2, -1]].min() > 0
@@ -121,7 +123,7 @@ def test_first_and_last_of_many_rows_are_drawn(num_data):
 @plans
 @pytest.mark.parametrize(("num_data", "batch_size"), [(5, 2), (5, 3), (6, 4), (7, 3), (7, 5)])
 def test_noise_factor_is_exact(plan, num_data, batch_size):
-    """Cov((N/n) sum g) = (N^2/n) f E[V] over all batches and, for runs, all arrangements, up to rounding."""
+    """Cov((N/n) sum g) = (N^2/n) f E[V] over all batches and, for runs, all orders of the rows, up to rounding."""
     N, n = num_data, batch_size
     g = np.random.default_rng(0).normal(size=N)
     batches = outcomes(plan, N, n)
@@ -144,9 +146,9 @@ def test_noise_factor_is_exact(plan, num_data, batch_size):
 @plans
 @pytest.mark.parametrize(("num_data", "batch_size"), [(7, 3), (100, 33)])
 def test_noise_of_drawn_batches_is_what_the_plan_says(plan, num_data, batch_size):
-    """The same on batches as the plan draws and gathers them, 20,000 of them with an arrangement each.
+    """The same for 20,000 batches as the plan draws and gathers them, each from another order of the rows.
 
-    (F - E F)^2 - (N^2/n) f V has mean zero exactly: tested against its own standard error, false alarm 6e-7.
+    (F - E F)^2 - (N^2/n) f V has mean exactly zero, which is tested against its standard error; false alarm 6e-7.
     """
     N, n = num_data, batch_size
     data = jax.random.normal(jax.random.key(7), (N,)) + jnp.arange(N) / N
@@ -169,9 +171,9 @@ def test_a_batch_holds_the_rows_of_its_index(plan):
     arranging, key, chain_key = jax.random.split(jax.random.key(9), 3)
     arranged = plan.arrange(data, key=arranging)
     for step in range(12):
-        own = jax.random.fold_in(key, step)
+        step_key = jax.random.fold_in(key, step)
         batch = plan.batch(
-            arranged, jnp.asarray(step), num_data=50, batch_size=11, key=own, chain_key=chain_key
+            arranged, jnp.asarray(step), num_data=50, batch_size=11, key=step_key, chain_key=chain_key
         )
         np.testing.assert_array_equal(batch.rows["y"], np.asarray(arranged["y"])[np.asarray(batch.index)])
         np.testing.assert_array_equal(batch.rows["x"][:, 0], 2.0 * np.asarray(batch.rows["y"]))
@@ -179,7 +181,7 @@ def test_a_batch_holds_the_rows_of_its_index(plan):
 
 
 class CountRows(iso.extend.Gradient):
-    """A force that says which rows were drawn, and moves nothing that matters."""
+    """A gradient whose force counts the rows that were drawn."""
 
     all_rows = False
 
@@ -192,7 +194,7 @@ class CountRows(iso.extend.Gradient):
 
 @eqx.filter_jit
 def visits(plan, num_data, batch_size, keys, num_steps):
-    """Row counts as the kernel sees them: (chains, steps, N)."""
+    """Return how often the kernel sees each row: (chains, steps, N)."""
     kernel = iso.extend.Kernel(iso.SGLD(1e-3), CountRows(), num_data, batch_size, plan)
     data = plan.arrange(jnp.zeros(num_data), key=jax.random.key(11))
 
@@ -221,10 +223,10 @@ def test_reshuffled_visits_every_row_at_most_once_an_epoch(num_data, batch_size)
 
 @plans
 def test_whiteness(plan):
-    """Correlation of x = g.counts between steps and between chains: 1,000 chains, 8 steps, 4 steps an epoch.
+    """Correlation of x = g.counts between steps and between chains: 1,000 chains, 8 steps, 4 steps per epoch.
 
-    White plans: zero to 5 standard errors (6e-7). Reshuffled: -1/(K - 1) within an epoch of K batches, since
-    they sum to a constant; the epochs themselves are independent.
+    For white plans it is zero to 5 standard errors (6e-7). For reshuffled epochs of K batches it is -1/(K - 1)
+    within an epoch, since the batches sum to a constant; the epochs are independent of each other.
     """
     keys = jax.random.split(jax.random.key(12), 1000)
     counts = np.asarray(visits(plan, 80, 20, keys, 8), np.float64)

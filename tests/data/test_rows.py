@@ -1,4 +1,4 @@
-"""Forms of data beside dense rows: sparse matrices, weights, exposures, groups, and a latent variable per row."""
+"""Data other than dense rows: sparse matrices, weights, exposures, groups, and a latent variable per row."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ CSR = scipy.sparse.csr_array(DENSE)
 
 
 def bcoo():
-    """As JAX pads it, with places beyond the end."""
+    """Return the matrix as JAX pads it, with indices beyond the end."""
     index = np.concatenate([np.stack(TRIPLE[:2], axis=1), np.full((9, 2), DENSE.shape)])
     return sparse.BCOO((np.concatenate([TRIPLE[2], np.zeros(9, "f")]), index), shape=DENSE.shape)
 
@@ -40,7 +40,7 @@ KINDS = {
 
 
 def dense(rows):
-    """The matrix again."""
+    """Return the dense matrix that the rows stand for."""
     x = np.zeros(DENSE.shape, rows["value"].dtype)
     np.add.at(x, (np.arange(N)[:, None], rows["index"]), rows["value"])
     return x
@@ -63,7 +63,7 @@ def test_sparse_rows_of_a_triple():
         [1, 0],
         [0, 0],
         [2, 5],
-    ]  # one place, whose values add up; zeros are dropped
+    ]  # values at the same position add up; zeros are dropped
     assert rows["index"].tolist() == [[1, 0], [0, 0], [3, 3]]
     nothing = iso.data.sparse_rows((np.zeros(0, int), np.zeros(0, int), np.zeros(0)), shape=(3, 9))
     assert nothing["value"].tolist() == [[0], [0], [0]]
@@ -81,8 +81,8 @@ def test_a_sparse_product_and_its_gradient_are_those_of_the_matrix(shape):
         return iso.data.sparse_dot(rows, w), by_row, iso.data.sparse_dot(one, w), jax.grad(sines)(w)
 
     expected = DENSE @ w, DENSE @ w, DENSE[5] @ w, DENSE.T @ np.cos(DENSE @ w)
-    for got, wanted in zip(products(jnp.asarray(w)), expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+    for product, exact in zip(products(jnp.asarray(w)), expected, strict=True):
+        np.testing.assert_allclose(product, exact, rtol=1e-5, atol=1e-5)
 
 
 def batched():
@@ -95,10 +95,10 @@ def csc():
 
 
 BAD = {
-    "dense": (DENSE, None, TypeError, "`matrix` must be a SciPy.*A dense matrix can stand in `data`"),
+    "dense": (DENSE, None, TypeError, "`matrix` must be a SciPy.*A dense matrix needs no conversion"),
     "text": ("x", None, TypeError, "`matrix` must be a SciPy sparse matrix.*got 'x'"),
-    "no shape": (TRIPLE, None, ValueError, "`shape` must be two numbers from 1 on.*got None"),
-    "two shapes": (CSR, (2, 2), ValueError, "`shape` must be None where"),
+    "no shape": (TRIPLE, None, ValueError, "`shape` must be two positive integers.*got None"),
+    "two shapes": (CSR, (2, 2), ValueError, "`shape` must be None if"),
     "one axis": (scipy.sparse.coo_array([0, 1]), None, ValueError, "`matrix` must be of a shape"),
     "batch axis": (batched, None, TypeError, "without batch"),
     "JAX's CSC": (csc, None, TypeError, r"got a `CSC` of shape \(40, 12\)"),
@@ -110,12 +110,12 @@ BAD = {
 
 
 @pytest.mark.parametrize(("matrix", "shape", "error", "message"), BAD.values(), ids=BAD.keys())
-def test_what_is_no_sparse_matrix_is_refused(matrix, shape, error, message):
+def test_bad_sparse_matrices_are_refused(matrix, shape, error, message):
     with pytest.raises(error, match=message):
         iso.data.sparse_rows(matrix() if callable(matrix) else matrix, shape=shape)
 
 
-def test_rows_that_are_longer_than_dense_ones_are_told():
+def test_sparse_rows_longer_than_dense_ones_are_reported():
     with pytest.warns(iso.IsothermWarning, match=r"fullest row has 12 of 12 columns.* 2 times the memory"):
         iso.data.sparse_rows(scipy.sparse.csr_array(np.ones((3, 12))))
 
@@ -147,19 +147,19 @@ def test_an_index_beyond_the_parameters_is_refused():
 
 @pytest.mark.slow
 def test_a9a_in_sparse_rows_has_the_same_posterior():
-    """14 of 123 columns. Modes and Hessians agree; means of draws, of the same random numbers, well within error."""
+    """Rows fill 14 of 123 columns. Modes and Hessians agree; means of draws with the same keys are within error."""
     need("a9a")
     train = jax.tree.map(lambda x: x[:8000], iso.data.load("a9a").train)
     y, init = train["y"].astype(np.float32), jnp.zeros(123)
     rows = iso.data.sparse_rows(scipy.sparse.csr_array(train["x"]))
     assert rows["index"].shape == (8000, 14)
     forms = ((logistic_regression(), train["x"]), (sparse_logistic(), rows))
-    found = []
+    results = []
     for posterior, x in forms:
         tuned = iso.warmup(posterior, {"x": x, "y": y}, init)
         draws = iso.sample(posterior, {"x": x, "y": y}, tuned, num_draws=200, progress=False)
-        found.append((tuned.preconditioner, np.asarray(draws.posterior, np.float64)))
-    (a, first), (b, second) = found
+        results.append((tuned.preconditioner, np.asarray(draws.posterior, np.float64)))
+    (a, first), (b, second) = results
     sd = first.std(axis=(0, 1))
     assert (np.abs(a.center - b.center) / sd).max() < 2e-4
     hessians = [np.asarray(x.inverse.T @ x.inverse) for x in (a, b)]
@@ -170,7 +170,7 @@ def test_a9a_in_sparse_rows_has_the_same_posterior():
 
 
 def poisson(w, row):
-    """A count with an exposure, and as many rows like it as the weight says."""
+    """A count with an exposure; the weight is the number of such rows."""
     log_rate = jnp.log(row["exposure"]) + w[0] + w[1] * row["x"]
     return row["weight"] * (row["y"] * log_rate - jnp.exp(log_rate))
 
@@ -193,22 +193,22 @@ def by_newton(rows):
 
 
 def by_warmup(rows):
-    found = iso.warmup(POISSON, rows, jnp.zeros(2)).preconditioner
-    return found.center, found.inverse.T @ found.inverse
+    coordinates = iso.warmup(POISSON, rows, jnp.zeros(2)).preconditioner
+    return coordinates.center, coordinates.inverse.T @ coordinates.inverse
 
 
-@pytest.mark.parametrize("look", [by_newton, pytest.param(by_warmup, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode_and_hessian", [by_newton, pytest.param(by_warmup, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("quick_compilation")
-def test_weights_are_rows_said_several_times(look):
-    """Mode and Hessian to the rounding of 32 bits; rows of weight 0 count for nothing, here to make N the same."""
+def test_a_weight_counts_as_repeated_rows(mode_and_hessian):
+    """Mode and Hessian agree to the rounding of 32 bits. Rows of weight 0 have no effect; they make N the same."""
     data = counts(120)
-    often = data["weight"].astype(int)
-    repeated = {k: np.repeat(v, often) for k, v in data.items()} | {
-        "weight": np.ones(often.sum(), np.float32)
+    repeats = data["weight"].astype(int)
+    repeated = {k: np.repeat(v, repeats) for k, v in data.items()} | {
+        "weight": np.ones(repeats.sum(), np.float32)
     }
-    filled = {k: np.resize(v, often.sum()) for k, v in data.items()}
+    filled = {k: np.resize(v, repeats.sum()) for k, v in data.items()}
     filled["weight"][120:] = 0
-    (mode, hessian), (same_mode, same_hessian) = (look(rows) for rows in (filled, repeated))
+    (mode, hessian), (same_mode, same_hessian) = (mode_and_hessian(rows) for rows in (filled, repeated))
     np.testing.assert_allclose(mode, same_mode, atol=1e-5)
     np.testing.assert_allclose(hessian, same_hessian, rtol=1e-5)
 
@@ -216,9 +216,9 @@ def test_weights_are_rows_said_several_times(look):
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", [None, iso.CCAdL(5e-4, 100.0, iso.Dense(), scheme="symmetric")])
 def test_draws_under_weights_and_exposures(sampler):
-    """One rate: its posterior is Gamma(a + sum w y, b + sum w exposure). 32 chains: t with 31 degrees at 6e-7.
+    """A rate has the posterior Gamma(a + sum w y, b + sum w exposure). 32 chains: t with 31 degrees, at 6e-7.
 
-    Control of the mean noise leaves a bias of about s/2 in the variance, where s is at most 0.05.
+    Correcting for the mean noise leaves a bias of about s/2 in the variance, where s is at most 0.05.
     """
     data = counts(2000)
     posterior = iso.Posterior(
@@ -295,7 +295,7 @@ SHARED = {
 }  # fmt: skip
 
 
-def look(case, **options):
+def latents_of(case, **options):
     likelihood, init, settings = case
     posterior = iso.Posterior(likelihood, **settings)
     free = freed(jax.tree.map(jnp.asarray, init), posterior)
@@ -310,22 +310,22 @@ def look(case, **options):
 def test_a_latent_variable_per_row_is_refused(name):
     message = r"`init.z` must be parameters that rows share; got an array of shape \(40,.*Integrate .* out"
     with pytest.raises(ValueError, match=message):
-        look(LATENT[name])
+        latents_of(LATENT[name])
 
 
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.usefixtures("quick_compilation")
-def test_parameters_that_rows_share_are_not(name):
-    assert look(SHARED[name]) == {}
+def test_parameters_that_rows_share_are_accepted(name):
+    assert latents_of(SHARED[name]) == {}
 
 
-def test_latents_are_refused_wherever_a_run_begins(monkeypatch):
-    """Before it is said that a warm-up is for fewer parameters; but not where every step sees all rows."""
+def test_latents_are_refused_at_every_entry_point(monkeypatch):
+    """They are refused before the number of parameters is checked, unless every step sees all rows."""
 
-    def came_through(*_, **__):
+    def not_refused(*_, **__):
         raise InterruptedError
 
-    monkeypatch.setattr("isotherm.sampling.prepare.has_chain_axis", came_through)
+    monkeypatch.setattr("isotherm.sampling.prepare.has_chain_axis", not_refused)
     likelihood, init, _ = LATENT["z"]
     posterior, sgld, chains = iso.Posterior(likelihood), iso.SGLD(1e-3), {"z": np.zeros((4, N))}
     for run in (
@@ -343,7 +343,7 @@ def test_latents_are_refused_wherever_a_run_begins(monkeypatch):
 
 @pytest.mark.slow
 def test_groups_are_sampled():
-    """An effect for each of 10 groups of 2,000 rows, whose posterior is normal, and known. 32 chains, as above."""
+    """The effects of 10 groups in 2,000 rows have a known normal posterior. 32 chains, as above."""
     rng = np.random.default_rng(8)
     group = rng.integers(0, 10, size=2000)
     y = (group / 10 + rng.normal(size=2000)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Data sets by name: where files are looked for, what is refused, and what comes out."""
+"""Data sets by name: where files are looked for, what is refused, and what is returned."""
 
 import bz2
 import dataclasses
@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import http.server
 import lzma
+import sys
 import threading
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from isotherm.data.sets import load as datasets
 from support.real_data import need
 
 CONTENT = b"1 1:0.5 3:2\n3 2:-1\n" * 50
-SHRINK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 NOWHERE = "http://127.0.0.1:9/some/file.gz"  # nothing listens there
 
 
@@ -38,72 +39,72 @@ def put(folder, name, content):
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """An empty folder of the user's and an empty cache."""
-    own, cached = tmp_path / "own", tmp_path / "cache"
-    own.mkdir()
-    monkeypatch.setenv(fetch.FOLDER, str(own))
+    """Return an empty folder of the user and an empty cache."""
+    folder, cached = tmp_path / "data", tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setenv(fetch.FOLDER, str(folder))
     monkeypatch.setattr(fetch, "cache", lambda: cached)
-    return own, cached
+    return folder, cached
 
 
 @pytest.fixture
 def server(tmp_path):
-    """A folder that is served, its address, and the paths that were asked for."""
-    served, asked = tmp_path / "served", []
+    """Yield a folder that is served over HTTP, its address, and the paths that were requested."""
+    served, requested = tmp_path / "served", []
     served.mkdir()
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *args):
-            asked.append(self.path)
+            requested.append(self.path)
 
     handler = functools.partial(Quiet, directory=str(served))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield served, f"http://127.0.0.1:{running.server_address[1]}", asked
+        yield served, f"http://127.0.0.1:{running.server_address[1]}", requested
         running.shutdown()
 
 
-@pytest.mark.parametrize("suffix", SHRINK)
+@pytest.mark.parametrize("suffix", COMPRESS)
 @pytest.mark.parametrize("which", [0, 1], ids=["folder", "cache"])
-def test_any_compression_serves(folders, suffix, which):
-    put(folders[which], "some/file" + suffix, SHRINK[suffix](CONTENT))
+def test_every_compression_is_read(folders, suffix, which):
+    put(folders[which], "some/file" + suffix, COMPRESS[suffix](CONTENT))
     assert fetch.fetch(file_at()) == CONTENT
 
 
 def test_the_users_folder_comes_before_the_cache(folders):
-    here = put(folders[0], "some/file.xz", lzma.compress(CONTENT))
+    copy = put(folders[0], "some/file.xz", lzma.compress(CONTENT))
     put(folders[1], "some/file", b"another")
-    assert fetch.find(file_at()) == here
+    assert fetch.find(file_at()) == copy
     assert fetch.fetch(file_at()) == CONTENT
 
 
-@pytest.mark.parametrize("suffix", SHRINK)
+@pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_truncated_file_is_refused(folders, suffix):
-    whole = SHRINK[suffix](CONTENT)
+    whole = COMPRESS[suffix](CONTENT)
     path = put(folders[0], "some/file" + suffix, whole[: len(whole) // 2])
     with pytest.raises(OSError, match=f"{path} (cannot be uncompressed|is not some/file)"):
         fetch.fetch(file_at())
 
 
-@pytest.mark.parametrize("suffix", SHRINK)
+@pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_damaged_file_is_refused(folders, suffix):
-    """A byte in the middle of the file is another."""
-    damaged = bytearray(SHRINK[suffix](CONTENT))
+    """One byte in the middle of the file is changed."""
+    damaged = bytearray(COMPRESS[suffix](CONTENT))
     damaged[len(damaged) // 2] ^= 0xFF
     put(folders[0], "some/file" + suffix, bytes(damaged))
     with pytest.raises(OSError, match=r"(cannot be uncompressed|is not some/file)"):
         fetch.fetch(file_at())
 
 
-@pytest.mark.parametrize("suffix", SHRINK)
+@pytest.mark.parametrize("suffix", COMPRESS)
 def test_an_altered_file_is_refused(folders, suffix):
-    put(folders[0], "some/file" + suffix, SHRINK[suffix](CONTENT.replace(b"0.5", b"0.6")))
+    put(folders[0], "some/file" + suffix, COMPRESS[suffix](CONTENT.replace(b"0.5", b"0.6")))
     with pytest.raises(OSError, match=r"is not some/file as it was published: it has 950 bytes .* Delete it"):
         fetch.fetch(file_at())
 
 
 def test_absent_and_offline(folders):
-    """The message has the file, its size, where it comes from and where to put it."""
+    """The message names the file, its size, where it comes from and where to put it."""
     with pytest.raises(OSError, match="could not be downloaded") as caught:
         fetch.fetch(file_at())
     for part in ("some/file", "950 bytes", NOWHERE, str(folders[0] / "some/file"), fetch.FOLDER):
@@ -111,12 +112,12 @@ def test_absent_and_offline(folders):
 
 
 def test_a_download_is_checked_and_kept(folders, server):
-    served, address, asked = server
+    served, address, requested = server
     put(served, "file.gz", gzip.compress(CONTENT))
     file = file_at(f"{address}/file.gz")
     assert fetch.fetch(file) == CONTENT
     assert fetch.fetch(file) == CONTENT
-    assert asked == ["/file.gz"]
+    assert requested == ["/file.gz"]
     assert fetch.find(file) == folders[1] / "some/file.gz"
 
 
@@ -134,7 +135,7 @@ def test_a_bad_download_is_refused_and_leaves_nothing(folders, server):
     assert fetch.fetch(file) == CONTENT
 
 
-def test_the_folder_must_be_one(folders, tmp_path, monkeypatch):
+def test_the_folder_must_exist(folders, tmp_path, monkeypatch):
     put(tmp_path, "home/data/some/file", CONTENT)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv(fetch.FOLDER, "~/data")
@@ -159,12 +160,20 @@ def test_an_unknown_name():
 def test_idx():
     header = b"\0\0\x08\x02" + (2).to_bytes(4, "big") + (3).to_bytes(4, "big")
     np.testing.assert_array_equal(formats.idx(header + bytes(range(6))), [[0, 1, 2], [3, 4, 5]])
-    with pytest.raises(ValueError, match="starts with 00 00 08"):
+    with pytest.raises(ValueError, match="must start with 00 00 08"):
         formats.idx(b"\x1f\x8b\x08\x00")
 
 
+@pytest.mark.parametrize("name", ["letter", "acoustic", "a9a"])
+def test_a_missing_extra_is_named_before_anything_is_fetched(name, folders, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)  # as if it were not installed
+    monkeypatch.setattr(datasets, "fetch", lambda file: pytest.fail(f"{file.name} was fetched"))
+    with pytest.raises(ImportError, match=r"pip install 'isotherm\[datasets\]'"):
+        data.load(name)
+
+
 def test_libsvm_text():
-    """Indices from 1, absent ones 0, and the width that was asked for."""
+    """Indices start at 1, absent entries are 0, and the width is the one requested."""
     rows, labels = formats.libsvm(b"2 1:0.5 3:2\n-1 2:-1 # a remark\n1\n", 4)
     np.testing.assert_array_equal(rows, [[0.5, 0, 2, 0], [0, -1, 0, 0], [0, 0, 0, 0]])
     np.testing.assert_array_equal(labels, [2, -1, 1])
@@ -178,7 +187,7 @@ def test_table_and_one_hot():
 
 
 def test_acoustic_from_small_files_in_its_format(folders, monkeypatch):
-    """bz2 of LIBSVM's text, classes from 1; a file with too few rows is refused."""
+    """The files are LIBSVM's text in bz2, with classes from 1. A file with too few rows is refused."""
     small = dataclasses.replace(catalogue.ENTRIES["acoustic"], train=100, test=2, features=3)
     monkeypatch.setitem(catalogue.ENTRIES, "acoustic", small)
     put(folders[0], "acoustic/acoustic.bz2", bz2.compress(CONTENT))
@@ -198,7 +207,7 @@ def test_the_list(folders, capsys):
     out = capsys.readouterr().out
     assert all(name in out for name in catalogue.ENTRIES)
     entry = catalogue.ENTRIES["a9a"]
-    assert listing.where(entry) == "not here: 1 of 2 files, 1.2 MB uncompressed"
+    assert listing.where(entry) == "missing: 1 of 2 files, 1.2 MB uncompressed"
     put(folders[1], "a9a/a9a.t", b"")
     assert listing.where(entry) == f"{folders[1] / 'a9a'}, {folders[0] / 'a9a'}"
 
@@ -215,7 +224,7 @@ COUNTS = {  # rows of each class, for training and testing together
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in catalogue.ENTRIES if n != "acoustic"])
 def test_the_real_files(name):
-    """As they were published: rows, features and classes."""
+    """Rows, features and classes are those that were published."""
     need(name)
     loaded, entry = data.load(name), catalogue.ENTRIES[name]
     assert loaded.x_train.shape == (entry.train, entry.features)
@@ -230,9 +239,8 @@ def test_the_real_files(name):
     x = loaded.x_train
     if name.startswith("mnist"):
         assert (x.min(), x.max()) == (0, 1)
-    if (
-        name == "connect-4"
-    ):  # one of three in each of 42 squares; the wins of an unshuffled split differ by a tenth
+    if name == "connect-4":
+        # One of three in each of 42 squares. Without a shuffle the shares of wins differ by a tenth.
         np.testing.assert_array_equal(x.reshape(len(x), 42, 3).sum(axis=2), 1)
         assert abs(np.mean(loaded.y_train == 2) - np.mean(loaded.y_test == 2)) < 0.02
     if name == "covertype":
@@ -243,6 +251,6 @@ def test_the_real_files(name):
         assert np.abs(x).max() == 1
 
 
-def test_the_names_are_those_of_the_contract():
+def test_every_data_set_has_a_reader():
     assert set(datasets._READERS) == set(catalogue.ENTRIES)
     assert iso.data.load is data.load

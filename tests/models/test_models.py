@@ -26,7 +26,7 @@ def machine():
 
 
 def test_drbm_sums_over_hidden_units():
-    """p(y|x) from the joint energy, with all 2^H states of the hidden units summed one by one."""
+    """p(y|x) equals the sum over all 2^H states of the hidden units, computed from the joint energy."""
     params = machine()
     W, U, c, d = (np.asarray(params[k], np.float64) for k in "WUcd")
     states = np.array(list(np.ndindex(*(2,) * H)))
@@ -34,28 +34,28 @@ def test_drbm_sums_over_hidden_units():
         states @ c + (states @ U).T[:, None] + (states @ W @ X.T).T[None] + d[:, None, None]
     )  # (C, N, 2^H)
     joint = np.exp(energies).sum(axis=2)
-    wanted = np.log(joint / joint.sum(axis=0))[Y, np.arange(N)]
-    got = classifiers.drbm().row_log_likelihoods(params, ROWS)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    expected = np.log(joint / joint.sum(axis=0))[Y, np.arange(N)]
+    log_p = classifiers.drbm().row_log_likelihoods(params, ROWS)
+    np.testing.assert_allclose(log_p, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_gradient_of_drbm_is_the_closed_form():
-    """With o_jy = c_j + U_jy + W_j.x: sum_j s(o_jy) do_jy less the mean of the same over p(y|x)."""
+    """With o_jy = c_j + U_jy + W_j.x, it is sum_j s(o_jy) do_jy minus the mean of that sum over p(y|x)."""
     params = machine()
     W, U, c, d = (np.asarray(params[k], np.float64) for k in "WUcd")
     gradient = jax.grad(lambda p: jnp.sum(classifiers.drbm().row_log_likelihoods(p, ROWS)))(params)
-    wanted = {k: np.zeros(np.shape(params[k])) for k in "WUcd"}
+    expected = {k: np.zeros(np.shape(params[k])) for k in "WUcd"}
     for x, y in zip(X.astype(np.float64), Y, strict=True):
         o = (c + W @ x)[:, None] + U
         score = np.logaddexp(0, o).sum(axis=0) + d
         p = np.exp(score - np.logaddexp.reduce(score))
-        s, weight = 1 / (1 + np.exp(-o)), np.eye(C)[y] - p  # the label less what is expected
-        wanted["d"] += weight
-        wanted["U"] += s * weight
-        wanted["c"] += s @ weight
-        wanted["W"] += np.outer(s @ weight, x)
+        s, weight = 1 / (1 + np.exp(-o)), np.eye(C)[y] - p  # the label minus its expectation
+        expected["d"] += weight
+        expected["U"] += s * weight
+        expected["c"] += s @ weight
+        expected["W"] += np.outer(s @ weight, x)
     for k in "WUcd":
-        np.testing.assert_allclose(gradient[k], wanted[k], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(gradient[k], expected[k], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_parameters_of_the_papers_machines(features, hidden, classes, count):
     assert tree.size(classifiers.drbm_init(features, hidden, classes, key=jax.random.key(0))) == count
 
 
-def test_drbm_far_out_is_finite():
+def test_drbm_is_finite_at_extreme_parameters():
     params = jax.tree.map(lambda x: 1e4 * x, machine())
     value, gradient = jax.value_and_grad(lambda p: jnp.sum(classifiers.drbm().row_log_likelihoods(p, ROWS)))(
         params
@@ -92,7 +92,7 @@ def test_softmax_of_two_classes_is_logistic():
     "make", [classifiers.logistic_regression, classifiers.softmax_regression, classifiers.drbm]
 )
 def test_prior(make):
-    """log N(0, scale^2), up to a constant, and a scale that is none is refused."""
+    """The prior is log N(0, scale^2) up to a constant, and an invalid scale is refused."""
     params = {"a": jnp.asarray([1.0, 2.0]), "b": jnp.asarray(3.0)}
     assert float(make(2.0).prior_log_density(params)) == pytest.approx(-14 / 8)
     for bad in (0.0, -1.0, float("inf"), float("nan")):
@@ -106,8 +106,8 @@ def test_sizes_must_be_counts():
 
 
 @pytest.mark.parametrize("label", [-1, C])
-def test_a_label_of_no_class_is_nan(label):
-    """A label of -1 would be the last class, silently."""
+def test_a_label_that_is_not_a_class_gives_nan(label):
+    """Otherwise a label of -1 would silently count as the last class."""
     rows = ROWS | {"y": ROWS["y"].at[2].set(label)}
     only = [i == 2 for i in range(N)]
     assert list(np.isnan(classifiers.drbm().row_log_likelihoods(machine(), rows))) == only

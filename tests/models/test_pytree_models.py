@@ -1,7 +1,7 @@
 """Small networks as pytrees: convolution, embedding, attention, tied weights, a likelihood of whole batches.
 
-Each has leaves of its own shapes in a structure of its own, and each is a place where a gradient per row could differ
-from what forward and backward passes over a batch give.
+They differ in structure and in the shapes of their leaves, and in each a gradient per row could differ from what
+forward and backward passes over a batch give.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ def normal(*shape, scale=0.5):
 
 
 def convolution(params, row):
-    """A 2 x 2 kernel over a 4 x 4 picture, two channels, their means, a label."""
+    """A 2 x 2 kernel over a 4 x 4 image with two channels, whose means predict a label."""
     image = row["image"][None, None]
     maps = jax.lax.conv_general_dilated(image, params["kernel"], (1, 1), "VALID")[0]
     logit = jnp.mean(jnp.tanh(maps), axis=(1, 2)) @ params["head"][0] + params["head"][1]
@@ -35,7 +35,7 @@ def convolution(params, row):
 
 
 def embedding(params, row):
-    """The mean of three words' vectors; most words are not in a batch."""
+    """The mean of the vectors of three words; most words are not in a batch."""
     vector = jnp.mean(params["table"][row["words"]], axis=0)
     return -0.5 * (row["y"] - vector @ params["out"]) ** 2
 
@@ -54,7 +54,7 @@ def attention(params, row):
 
 
 def tied(params, row):
-    """One matrix there and back again: an autoencoder whose decoder is its encoder's transpose."""
+    """An autoencoder whose decoder is the transpose of its encoder."""
     weight, (bias,) = params
     return -0.5 * jnp.sum((row - weight.T @ jnp.tanh(weight @ row + bias)) ** 2)
 
@@ -98,7 +98,7 @@ def a_batch(data):
 
 
 def centred_gradients(posterior, params, batch):
-    """A gradient for each row, less their mean: (n, d), in float64."""
+    """Return the gradient of each row minus the mean of all: (n, d), in float64."""
     each = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))
     gradients = jax.jit(each)(params, batch.rows)
     g = np.asarray(jax.vmap(tree.ravel)(gradients), np.float64)
@@ -107,7 +107,7 @@ def centred_gradients(posterior, params, batch):
 
 @models
 def test_the_operator_of_a_batch_is_that_of_its_gradients(posterior, params, data):
-    """C x = (N^2/n) f G_c' G_c x / (n - 1), whole and in halves, to the rounding of float32 sums, 1e-5."""
+    """C x = (N^2/n) f G_c' G_c x / (n - 1), for whole and halved batches, to the rounding of float32 sums, 1e-5."""
     batch = a_batch(data)
     G = centred_gradients(posterior, params, batch)
     x = RNG.normal(size=G.shape[1])
@@ -121,9 +121,10 @@ def test_the_operator_of_a_batch_is_that_of_its_gradients(posterior, params, dat
 
 @models
 def test_contrasts_are_like_the_parameters(posterior, params, data):
-    """In structure, shapes and dtypes, with an axis in front; and in the span of the centred gradients of the rows.
+    """They have the structure, shapes and dtypes of the parameters, plus a leading axis.
 
-    The contrast of the halves is the vector that its formula gives, to 1e-5.
+    They lie in the span of the centred gradients of the rows. The contrast of the halves agrees with its formula
+    to 1e-5.
     """
     batch = a_batch(data)
     G = centred_gradients(posterior, params, batch)
@@ -149,7 +150,7 @@ def test_contrasts_are_like_the_parameters(posterior, params, data):
 
 COVARIANCES = (iso.Diagonal(), iso.DiagonalLowRank(4), iso.MatrixFree())
 RUNS = [(name, c, scheme) for name in MODELS for c in COVARIANCES for scheme in ("euler", "symmetric")]
-# One run is in the check; the rest is left to `make test`.
+# One run is part of `make check`; the rest run in `make test`.
 IN_CHECK = [10]
 
 
@@ -165,7 +166,7 @@ IN_CHECK = [10]
     ],
 )
 def test_twenty_steps(name, covariance, scheme):
-    """Draws like the parameters, finite, and every number moved: the thermostat's noise reaches each."""
+    """Draws have the structure of the parameters and are finite, and every number moves: the noise reaches each."""
     posterior, params, data = MODELS[name]
     draws = iso.sample(
         posterior,

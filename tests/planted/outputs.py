@@ -55,8 +55,8 @@ OUTPUTS = (
         "units-the-wrong-way",
         "Coefficients per unit of a column are multiplied by its scale instead of divided.",
         "Standardized.__call__",
-        "slopes = self.unit * x[..., 1:] / self._wide(self.scale, x)",
-        "slopes = self.unit * x[..., 1:] * self._wide(self.scale, x)",
+        "slopes = self.unit * x[..., 1:] / self._broadcast(self.scale, x)",
+        "slopes = self.unit * x[..., 1:] * self._broadcast(self.scale, x)",
         (
             "test_regression_models.py::test_coefficients_are_transformed_there_and_back_and_their_volume_is_known",
         ),
@@ -64,7 +64,7 @@ OUTPUTS = (
     Bug(
         "counts-rounded-inwards",
         "Ends of intervals of counts are rounded to the inside.",
-        "_seen",
+        "_outcome",
         "np.stack([np.floor(low), np.ceil(high)])",
         "np.stack([np.ceil(low), np.floor(high)])",
         ("test_forecast.py",),

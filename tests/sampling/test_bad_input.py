@@ -88,7 +88,7 @@ BAD = {
     "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` must be None where no sampler is given"),
     "warm-up and sampler": (lambda: iso.sample(NORMAL, DATA, iso.warmup(NORMAL, DATA, INIT), sampler=iso.SGLD(0.1), batch_size=4), ValueError, "`init` must be a pytree of parameters where a sampler is given"),
     "order of expansion": (lambda: iso.ControlVariate(order=3), ValueError, "`order` must be 1 or 2; got 3"),
-    "tickets": (lambda: iso.data.Weighted(np.array([1, 0])), ValueError, "`tickets` must be one whole number from 1 on for each row"),
+    "tickets": (lambda: iso.data.Weighted(np.array([1, 0])), ValueError, "`tickets` must be one positive integer for each row"),
     "tickets of other rows": (on(minibatch=iso.data.Weighted(np.ones(7, int))), ValueError, "`tickets` must be one number for each of 40 rows; got 7"),
     "posterior function": (on(posterior=scalar), TypeError, "`posterior` must be an `iso.Posterior`"),
     "plan class": (on(minibatch=iso.WithReplacement), TypeError, "`minibatch`.*WithReplacement"),

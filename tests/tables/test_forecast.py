@@ -1,4 +1,4 @@
-"""What regressions predict of new rows: against 64 bits by hand, SciPy's distributions, and in blocks."""
+"""Predictions of regressions for new rows, against direct computation in 64 bits and SciPy's distributions."""
 
 import dataclasses
 
@@ -47,7 +47,7 @@ def test_two_classes_have_the_probability_of_the_second():
     assert {*found["predicted"]} == {"a", "b"}
     other = forecast(
         made_forecast("logistic", positive="a"), NEW
-    ).columns  # the same draws, of the other class
+    ).columns  # the same draws, for the other class
     np.testing.assert_array_equal(other["probability"], found["probability"])
     assert other["predicted"].tolist() == ["a" if p == "b" else "b" for p in found["predicted"]]
 
@@ -63,12 +63,12 @@ def test_three_classes_have_a_probability_each():
 
 @pytest.mark.parametrize("model", NUMBERS)
 def test_intervals_are_those_of_the_mixture_over_the_draws(model):
-    """The share of the mixture below each end, exact by SciPy, against the level of the end.
+    """The probability of the mixture below each end, exact from SciPy, is the level of that end.
 
-    Given the draws, the noise of rows is independent, and the share below a quantile of m outcomes has the variance
-    p (1 - p) / m at most, and a bias of 1/m at most. Of numbers the mean over rows is held to that; an end that is a
-    count has at least the share up to it and at most that below it, row by row, which with 5 standard errors fails
-    with probability 6e-7 a row.
+    Given the draws, the noise of the rows is independent. The probability below a quantile of m outcomes has variance
+    at most p (1 - p) / m and bias at most 1/m. For numbers, the mean over rows is tested. For counts, every row is:
+    the probability up to an end is at least the level, and the probability below it at most the level. With 5
+    standard errors this fails with probability 6e-7 per row.
     """
     draws = made_forecast(model)
     found = forecast(draws, NEW, interval=0.9, seed=3).columns
@@ -101,25 +101,25 @@ def test_intervals_are_quantiles_of_new_observations_and_of_counts_rounded_outwa
 
 @pytest.mark.parametrize("model", NUMBERS)
 def test_intervals_cover_what_the_mixture_brings(model):
-    """Outcomes each from a draw at random. Coverage is 0.9 (m - 1)/(m + 1) with binomial error; of counts, more."""
+    """Each outcome comes from a random draw. Coverage is 0.9 (m - 1)/(m + 1) with binomial error; more for counts."""
     rows = 2000
     draws, new, rng = made_forecast(model), table(rows, seed=2), np.random.default_rng(7)
     chosen = (rng.integers(DRAWS, size=rows), np.arange(rows))
     y = family(model, draws, new).rvs(random_state=rng, size=(DRAWS, rows))[chosen]
     found = forecast(draws, new | {"y": y})
-    (own,) = found.scores.intervals
+    (interval,) = found.scores.intervals
     inside = (found.columns["low"] <= y) & (y <= found.columns["high"])
-    assert own.coverage == inside.mean()
+    assert interval.coverage == inside.mean()
     error = LIMIT * (0.9 * 0.1 / rows) ** 0.5 + 2 / DRAWS
-    assert own.coverage > 0.9 - error
-    assert model in COUNTS or own.coverage < 0.9 + error
+    assert interval.coverage > 0.9 - error
+    assert model in COUNTS or interval.coverage < 0.9 + error
     assert found.scores.rmse == pytest.approx(np.sqrt(np.mean((found.columns["mean"] - y) ** 2)), rel=1e-5)
     assert (found.scores.curve is None) is (model in COUNTS)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_targets_in_the_table_are_scored(model):
-    """Those that are known; of the log predictive density each row is that of SciPy."""
+    """Rows with a known target are scored, and their log predictive densities are those of SciPy."""
     draws, y = made_forecast(model), target(model, ROWS, seed=4).astype(object)
     y[[5, 60]] = None
     if model not in ("logistic", "softmax"):
@@ -158,8 +158,8 @@ def test_blocks_of_rows_give_what_all_rows_at_once_give(model):
     np.testing.assert_allclose(parts.log_likelihood.rows, whole.log_likelihood.rows, rtol=1e-5, atol=1e-5)
 
 
-def test_the_noise_of_a_row_is_its_own():
-    """The same whatever comes after it, another with another seed, and another for each row."""
+def test_every_row_has_its_own_noise():
+    """The noise of a row does not depend on later rows; it differs between seeds and between rows."""
     draws = made_forecast("poisson")
     few = {name: x[:7] for name, x in NEW.items()}
     whole, part = forecast(draws, NEW).columns, forecast(draws, few).columns
@@ -173,23 +173,23 @@ def test_the_noise_of_a_row_is_its_own():
 
 
 def test_columns_far_from_zero_keep_their_digits():
-    """Such as a year: what tells rows apart is a thousandth of it, and 32 bits hold seven digits."""
+    """In a column such as a year, rows differ by a thousandth of the value, and 32 bits hold seven digits."""
     far = table(100) | {"age": 2e4 + table(100)["age"]}
     draws = made_forecast("linear", columns=far)
     draws.posterior["coefficients"][..., 0] -= 2e4 * draws.posterior["coefficients"][..., 1]
     new = NEW | {"age": 2e4 + NEW["age"]}
     rounded = {"coefficients": draws.posterior["coefficients"].astype(np.float32).astype(float)}
-    draws.posterior.update(rounded)  # as a run would have kept them
+    draws.posterior.update(rounded)  # as a run would have stored them
     found = forecast(draws, new).columns["mean"]
     by_hand = expected("linear", draws, new).mean(axis=0)
     slopes = np.diff(found[:50]) - np.diff(by_hand[:50])
     assert np.abs(slopes).max() < 1e-5
 
 
-def test_an_absurd_count_is_no_error():
+def test_an_absurd_count_is_not_an_error():
     draws = made_forecast("poisson")
     found = forecast(draws, NEW | {"dose": np.where(np.arange(ROWS) == 3, 500.0, NEW["dose"])}).columns
-    assert found["high"][3] > 1e18  # which 64 bits of an integer would not hold
+    assert found["high"][3] > 1e18  # too large for a 64-bit integer
     assert np.isfinite(found["low"]).all()
 
 
@@ -197,8 +197,8 @@ def test_chains_that_failed_are_left_out():
     draws = made_forecast("linear")
     draws.complete[1] = False
     draws.posterior["coefficients"][1, 50:] = np.nan
-    own = {name: x[[0, 2, 3]] for name, x in draws.posterior.items()}
-    by_hand = expected("linear", dataclasses.replace(draws, posterior=own), NEW)
+    complete = {name: x[[0, 2, 3]] for name, x in draws.posterior.items()}
+    by_hand = expected("linear", dataclasses.replace(draws, posterior=complete), NEW)
     np.testing.assert_allclose(
         forecast(draws, NEW).columns["mean"], by_hand.mean(axis=0), rtol=1e-4, atol=1e-5
     )

@@ -1,4 +1,4 @@
-"""Rows of a new table for a regression that was run: levels, gaps, and what is refused before anything is computed."""
+"""Rows of a new table for a fitted regression: levels, missing values, and what is refused before any computation."""
 
 import dataclasses
 
@@ -18,8 +18,8 @@ ROWS = 200
 NEW = table(ROWS, seed=1)
 
 
-def test_levels_go_by_what_the_run_has_seen():
-    """One level alone, other codes of the same numbers, and numbers that a gap has made floats."""
+def test_levels_are_those_that_the_run_has_seen():
+    """A table may hold only one level, write the numbers differently, or hold floats because a value is missing."""
     draws = made_forecast("linear")
     few = {name: x[:3] for name, x in NEW.items()} | {"sex": np.array(["m", "m", "f"], object)}
     alone = {name: x[:2] for name, x in few.items()}
@@ -39,24 +39,26 @@ def test_levels_go_by_what_the_run_has_seen():
         codes(np.array([2, 1, 10]))
 
 
-def test_rows_that_lack_a_value_have_no_prediction():
+def test_rows_with_a_missing_value_have_no_prediction():
     gaps = {name: x.copy() for name, x in NEW.items()}
     gaps["age"][3], gaps["sex"][8], gaps["known"][20] = np.nan, None, np.nan
     for model in ("linear", "logistic"):
         draws = made_forecast(model)
         found, whole = forecast(draws, gaps, missing="empty"), forecast(draws, NEW)
-        lacks = np.isin(np.arange(ROWS), [3, 8, 20])
-        np.testing.assert_array_equal(found.complete, ~lacks)
+        is_missing = np.isin(np.arange(ROWS), [3, 8, 20])
+        np.testing.assert_array_equal(found.complete, ~is_missing)
         for name, values in found.columns.items():
             if name == "predicted":
-                assert all(v is None for v in values[lacks])
-                assert values[~lacks].tolist() == whole.columns[name][~lacks].tolist()
+                assert all(v is None for v in values[is_missing])
+                assert values[~is_missing].tolist() == whole.columns[name][~is_missing].tolist()
             else:
-                assert np.isnan(values[lacks]).all()
-                np.testing.assert_allclose(values[~lacks], whole.columns[name][~lacks], rtol=1e-5, atol=1e-5)
+                assert np.isnan(values[is_missing]).all()
+                np.testing.assert_allclose(
+                    values[~is_missing], whole.columns[name][~is_missing], rtol=1e-5, atol=1e-5
+                )
 
 
-def test_true_and_false_with_gaps_are_numbers_still():
+def test_booleans_with_missing_values_are_still_numbers():
     columns = table(100) | {"dose": np.arange(100) % 3 == 0}
     draws = made_forecast("linear", columns=columns)
     flags = np.array([True, False, None, True], object)
@@ -76,18 +78,18 @@ def changed(name, row, value):
     ("model", "change", "given", "message"),
     [
         ("linear", {"age": None, "Age": NEW["age"]}, {}, r"`features` must be a column of the table; got 'age'. Did you mean `Age`\?"),
-        ("linear", {"known": None}, {}, "`offset` must be a column of the table; got 'known'. There are age, dose"),
+        ("linear", {"known": None}, {}, "`offset` must be a column of the table; got 'known'. The columns are age, dose"),
         ("poisson", {"years": None}, {}, "`exposure` must be a column of the table; got 'years'"),
         ("linear", changed("age", 16, np.nan), {}, r"column `age` .* row 17 is missing \(1 of 200 rows\).* `--missing empty`"),
-        ("linear", changed("age", 16, np.inf), {}, r"column `age` .* row 17 is infinite \(1 of 200 rows\)\. Mend the table\.$"),
-        ("linear", changed("age", 16, "old"), {}, r"`age` must be a column of numbers; got 'old'\. It stands in row 17"),
-        ("linear", changed("sex", 16, "x"), {}, r"`sex` must be one of the levels .* f, m; got 'x'\. It stands in row 17 \(1 of 200.* sample anew"),
-        ("linear", changed("sex", 16, "x") | changed("age", 2, np.nan), {"missing": "empty"}, "It stands in row 17"),
-        ("linear", {"age": np.full(ROWS, np.nan)}, {"missing": "empty"}, "a row without gaps; `age` lacks 200 values"),
+        ("linear", changed("age", 16, np.inf), {}, r"column `age` .* row 17 is infinite \(1 of 200 rows\)\. Correct the table\.$"),
+        ("linear", changed("age", 16, "old"), {}, r"`age` must be a column of numbers; got 'old'\. It is in row 17"),
+        ("linear", changed("sex", 16, "x"), {}, r"`sex` must be one of the levels .* f, m; got 'x'\. It is in row 17 \(1 of 200.* sample again"),
+        ("linear", changed("sex", 16, "x") | changed("age", 2, np.nan), {"missing": "empty"}, "It is in row 17"),
+        ("linear", {"age": np.full(ROWS, np.nan)}, {"missing": "empty"}, "a row without missing values; `age` lacks 200 values"),
         ("linear", {"age": np.ones((ROWS, 2))}, {}, r"`table` must be one with the columns of the model, age, dose, sex=m; got 'age.0"),
-        ("poisson", changed("years", 16, 0.0), {}, r"`years` must be a column of positive numbers; got 0.0\. It stands in row 17"),
+        ("poisson", changed("years", 16, 0.0), {}, r"`years` must be a column of positive numbers; got 0.0\. It is in row 17"),
         ("poisson", {"y": np.full(ROWS, 0.5)}, {}, r"`y` must be a column of counts"),
-        ("softmax", {"y": np.full(ROWS, "d", object)}, {}, r"`y` must be one of .* a, b, c; got 'd'\. .* row 1 .* for scores alone"),
+        ("softmax", {"y": np.full(ROWS, "d", object)}, {}, r"`y` must be one of .* a, b, c; got 'd'\. .* row 1 .* only the scores need it"),
         ("linear", {}, {"missing": "drop"}, '`missing` must be "refuse" or "empty"'),
         ("linear", {}, {"interval": 1.0}, "`interval` must be a probability between 0 and 1; got 1.0"),
         ("linear", {}, {"seed": -1}, "`seed` must be an integer not below 0"),
@@ -107,12 +109,12 @@ def test_draws_of_anything_else_are_refused():
         draws = dataclasses.replace(draws, about=About(model=model))
         with pytest.raises(
             ValueError,
-            match=r"`draws` must be those of a regression .* `iso.predict\(draws, function, rows\)",
+            match=r"`draws` must be from a regression .* `iso.predict\(draws, function, rows\)",
         ):
             forecast(draws, NEW)
     old = made_forecast("linear")
     del old.about.model["levels"]
     with pytest.raises(
-        ValueError, match=r"recorded the levels of its categories; got 'linear'\. .* sample anew"
+        ValueError, match=r"recorded the levels of its categories; got 'linear'\. .* sample again"
     ):
         forecast(old, NEW)

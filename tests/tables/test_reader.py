@@ -1,4 +1,4 @@
-"""Tables from files: the same columns from every kind, and what is refused."""
+"""Reading tables: every format gives the same columns, and what is refused."""
 
 import gzip
 import hashlib
@@ -44,7 +44,7 @@ def test_arrays_are_taken_as_they_are(tmp_path):
     assert read_table(tmp_path / "named.npy").columns["b"].tolist() == [2.0]
 
 
-def test_missing_values_are_kept_for_whoever_uses_the_column(tmp_path):
+def test_missing_values_are_kept(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,x\n,\n3,y\n")
     columns = read_table(tmp_path / "t.csv").columns
     assert np.isnan(columns["a"][1])
@@ -54,17 +54,17 @@ def test_missing_values_are_kept_for_whoever_uses_the_column(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("t.csv", "a,a\n1,2\n", "each differently; got a, a"),
-        ("t.csv", "a,\n1,2\n", "must name every column"),
+        ("t.csv", "a,a\n1,2\n", "give every column a different name; got a, a"),
+        ("t.csv", "a,\n1,2\n", "must give every column a different name"),
         ("t.csv", "", "cannot be read"),
-        ("t.csv", "a,b\n", "a table with rows"),
+        ("t.csv", "a,b\n", "a table with at least one row"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read"),
-        ("t.xlsx", "a", r"a file of the kind \.csv"),
+        ("t.xlsx", "a", r"a file that ends in \.csv"),
         ("t.npy", "hello", "cannot be read"),
         ("t.parquet", "hello", "cannot be read"),
     ],
 )
-def test_what_is_no_table_is_refused(name, text, message, tmp_path):
+def test_files_that_are_not_tables_are_refused(name, text, message, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / name)
@@ -87,7 +87,7 @@ def test_parquet_without_its_extra_names_it(tmp_path, monkeypatch):
 
 
 def test_a_line_with_more_fields_than_names_is_refused(tmp_path):
-    """pandas would take the first column for names of rows, and shift all others; an empty one at the end is none."""
+    """pandas would take the first column as row names and shift the others. An empty last field is not a column."""
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n1,2,3,\n4,5,6,\n")
     assert {name: x.tolist() for name, x in read_table(path).columns.items()} == {

@@ -1,4 +1,4 @@
-"""Regressions by name: densities against SciPy's in the units of the columns, priors, names, and what is refused."""
+"""Regressions by name: densities against SciPy's in the units of the columns, priors, names, and refusals."""
 
 import jax
 import jax.numpy as jnp
@@ -62,7 +62,7 @@ def test_likelihoods_are_those_of_scipy_in_the_units_of_the_columns(model, stand
     params = {name: params[name] for name in init}
     eta = X @ PARAMS + KNOWN + (np.log(YEARS) if counts else 0.0)
     expected = WEIGHT * by_scipy(model, eta, TARGETS[model])
-    # 32 bits, of numbers up to the largest log-density.
+    # To the rounding of 32 bits, for numbers up to the largest log-density.
     assert np.allclose(posterior.row_log_likelihoods(params, on_device(rows)), expected, rtol=2e-5, atol=2e-4)
 
 
@@ -106,25 +106,25 @@ def test_coefficients_are_transformed_there_and_back_and_their_volume_is_known()
 
 
 def test_priors_do_not_depend_on_units():
-    """Age in months instead of years, and the target in other units: the same density of the same regression."""
+    """With age in months instead of years, and the target in other units, the regression has the same density."""
     prior = lambda result, b, sigma: float(
         result.posterior.log_prior({"coefficients": jnp.asarray(b), "sigma": jnp.asarray(sigma)})
     )
-    here = made("linear")
-    there = regression(
+    original = made("linear")
+    rescaled = regression(
         "linear", COLUMNS | {"age": 12 * AGE, "y": 7 * TARGETS["linear"] + 3}, "y", ["age", "dose", "sex"]
     )
     moved = 7 * PARAMS * [1, 1 / 12, 1, 1] + [3, 0, 0, 0]
-    assert prior(here, PARAMS, 3.0) == pytest.approx(prior(there, moved, 21.0), rel=1e-4)
+    assert prior(original, PARAMS, 3.0) == pytest.approx(prior(rescaled, moved, 21.0), rel=1e-4)
     sd = np.array([1, AGE.std(), DOSE.std(), (SEX == "m").std()])
     b = PARAMS * sd / TARGETS["linear"].std()
     b[0] = (X.mean(axis=0) @ PARAMS - TARGETS["linear"].mean()) / TARGETS["linear"].std()
     scales = np.array([5.0, 2.5, 2.5, 2.5])
     expected = -0.5 * np.sum((b / scales) ** 2) - 3.0 / TARGETS["linear"].std()
-    assert prior(here, PARAMS, 3.0) == pytest.approx(expected, rel=1e-4)
+    assert prior(original, PARAMS, 3.0) == pytest.approx(expected, rel=1e-4)
 
 
-def test_categories_stand_against_their_first_level():
+def test_categories_are_compared_with_their_first_level():
     found = design({"c": np.array([3, 1, 2, 1])}, ["c"], categorical=["c"], standardize=False)
     assert found.names == ("c=2", "c=3")
     assert found.levels == {"c": ["1", "2", "3"]}
@@ -135,7 +135,7 @@ def test_categories_stand_against_their_first_level():
     assert np.allclose(flat.x, np.array([[-2, -1], [0, 2], [2, -1], [0, 0]]) / np.sqrt([2, 1.5]))
 
 
-def test_the_chance_is_that_of_the_positive_level():
+def test_the_probability_is_that_of_the_positive_level():
     assert made("logistic").data["y"].tolist() == [float(y == "yes") for y in TARGETS["logistic"]]
     assert made("logistic", positive="no").data["y"].tolist() == [
         float(y == "no") for y in TARGETS["logistic"]
@@ -167,7 +167,7 @@ CODES = np.array([str(i) for i in range(N - 1)] + ["12O"], dtype=object)
         (
             "linear",
             {"age": gap(16)},
-            r"column `age` must have a value in every row; row 17 is missing \(1 of 200",
+            r"column `age` must have a value in every row; the value in row 17 is missing \(1 of 200",
         ),
         ("linear", {"sex": np.where(AGE > 50, SEX, None)}, "column `sex` must have a value in every row"),
         ("linear", {"age": CODES}, r"`age` must be a column of numbers, or of text .* got '12O'. .* row 200"),
@@ -180,18 +180,22 @@ CODES = np.array([str(i) for i in range(N - 1)] + ["12O"], dtype=object)
         ("logistic", {"y": np.arange(N) % 3}, 'Use model = "softmax"'),
         ("logistic", {"positive": "maybe"}, "`positive` must be one of no and yes"),
         ("softmax", {"offset": "known"}, "`offset` must be left out"),
-        ("poisson", {"y": AGE}, r"`y` must be a column of counts: .* It stands in row 1"),
+        ("poisson", {"y": AGE}, r"`y` must be a column of counts: .* It is in row 1"),
         ("poisson", {"exposure": "known"}, "`known` must be a column of positive numbers"),
         ("linear", {"weights": "known"}, "`known` must be a column of positive numbers"),
         ("linear", {"missing": "skip"}, '`missing` must be "refuse" or "drop"'),
-        ("linear", {"age": gap(0, value=np.inf), "missing": "drop"}, "row 1 is infinite .* Mend the table"),
+        (
+            "linear",
+            {"age": gap(0, value=np.inf), "missing": "drop"},
+            "row 1 is infinite .* Correct the table",
+        ),
         ("linear", {"age": np.full(N, np.nan), "missing": "drop"}, "`age` lacks 200 values"),
-        ("linear", {"exclude": ["known"]}, "`exclude` must be left out where `features` are given"),
+        ("linear", {"exclude": ["known"]}, "`exclude` must be left out if `features` is given"),
         ("linear", {"features": None, "exclude": ["nown"]}, r"Did you mean `known`\?"),
         ("probit", {}, "`model` must be one of linear"),
     ],
 )
-def test_what_does_not_fit_is_refused(model, change, message):
+def test_bad_arguments_are_refused(model, change, message):
     columns = COLUMNS | {"y": TARGETS.get(model, AGE)} | {k: v for k, v in change.items() if is_column(v)}
     options = {"target": "y", "features": ["age", "dose", "sex"]}
     options |= {k: v for k, v in change.items() if not is_column(v)}
@@ -199,27 +203,29 @@ def test_what_does_not_fit_is_refused(model, change, message):
         regression(model, columns, **options)
 
 
-def test_rows_that_lack_a_value_are_left_out_where_asked():
-    """A gap in a column that is not used costs no row."""
-    lacks = np.array([3, 50, 51])
+def test_rows_with_a_missing_value_are_left_out_on_request():
+    """A missing value in an unused column does not cost a row."""
+    gaps = np.array([3, 50, 51])
     columns = COLUMNS | {"y": np.where(np.arange(N) == 3, np.nan, TARGETS["linear"])}
-    columns |= {"sex": np.where(np.isin(np.arange(N), lacks[1:]), None, SEX), "known": np.full(N, np.nan)}
+    columns |= {"sex": np.where(np.isin(np.arange(N), gaps[1:]), None, SEX), "known": np.full(N, np.nan)}
     found = regression("linear", columns, "y", exclude=["known", "years", "weight"], missing="drop")
     assert found.description["features"] == ["age", "dose", "sex"]
     assert found.description["rows dropped"] == 3
-    whole = {name: np.delete(values, lacks) for name, values in columns.items()}
+    whole = {name: np.delete(values, gaps) for name, values in columns.items()}
     for name, values in regression("linear", whole, "y", ["age", "dose", "sex"]).data.items():
         np.testing.assert_array_equal(found.data[name], values)
 
 
-def test_columns_that_depend_on_each_other_are_told():
+def test_linearly_dependent_columns_are_reported():
     columns = COLUMNS | {"y": TARGETS["linear"], "known": 1 - 2 * AGE + 3 * DOSE}
-    with pytest.warns(iso.IsothermWarning, match=r"The columns `known`, `age`, `dose` depend on each other"):
+    with pytest.warns(
+        iso.IsothermWarning, match=r"The columns `known`, `age`, `dose` are linearly dependent"
+    ):
         regression("linear", columns, target="y", features=["known", "years", "age", "dose"])
 
 
 def test_a_rare_level_has_the_prior_of_a_common_one():
-    """Ones in two rows of 200: a prior per standard deviation would be ten times as wide."""
+    """Two rows of 200 are one: a prior per standard deviation would be ten times as wide."""
     columns = COLUMNS | {"y": TARGETS["linear"], "rare": (np.arange(N) < 2).astype(float)}
     made = design(columns, ["age", "rare", "sex"])
     np.testing.assert_allclose(made.scale, [AGE.std(), 1.0, 1.0], rtol=1e-6)
@@ -227,12 +233,12 @@ def test_a_rare_level_has_the_prior_of_a_common_one():
     assert design(columns, ["rare"], standardize=False).scale == 1
 
 
-def test_scales_of_priors_are_positive():
+def test_scales_of_priors_must_be_positive():
     with pytest.raises(ValueError, match="`sigma` must be a positive number; got -1"):
         Prior(sigma=-1)
 
 
-def test_classes_go_by_what_the_file_shows():
+def test_classes_are_named_as_the_file_shows_them():
     columns = {"a": AGE, "y": SEX == "m"}
     for given in ("true", True, "True"):
         assert (

@@ -1,4 +1,4 @@
-"""The command line. A command is a module with a function that adds its parser and sets `run` to what it does."""
+"""The command line. Each command is a module that adds its parser and sets `run` to the function that executes it."""
 
 import argparse
 import sys
@@ -26,14 +26,16 @@ COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `isotherm ARGUMENTS`; returns the exit code."""
+    """Run `isotherm ARGUMENTS` and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="isotherm",
         description="Bayesian sampling with noisy gradients, at the right temperature.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"isotherm {metadata.version('isotherm')}")
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"isotherm {metadata.version('isotherm')}"
+    )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except KeyboardInterrupt:
-        print("isotherm: stopped; nothing was written", file=sys.stderr)
+        print("isotherm: interrupted; nothing was written", file=sys.stderr)
         return 130
     except (ImportError, OSError) as error:
         print(f"isotherm: {error}", file=sys.stderr)
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 _EXAMPLE = """\
 example:
-  isotherm sample --example logistic > spec.toml   # then name your file and its columns in it
-  isotherm sample spec.toml --out run              # writes run/report.html and the draws
-  isotherm predict run new.csv                     # writes predictions.csv, a line for each row of new.csv
+  isotherm sample --example logistic > spec.toml   # then set the file and column names in it
+  isotherm sample spec.toml --out run              # writes run/report.html and run/draws.iso
+  isotherm predict run new.csv                     # writes predictions.csv, one line per row of new.csv
 """

@@ -1,4 +1,4 @@
-"""What the arguments of several commands are made of."""
+"""Helpers for the arguments of several commands."""
 
 import argparse
 import textwrap
@@ -10,7 +10,7 @@ Subparsers = Any  # argparse has no public name for it
 def add_command(
     commands: Subparsers, name: str, *, help: str, description: str, example: str
 ) -> argparse.ArgumentParser:
-    """A parser whose help ends with `example`, line by line as it is written."""
+    """Add and return a parser whose help ends with `example`, printed verbatim."""
     return commands.add_parser(
         name,
         help=help,
@@ -21,7 +21,7 @@ def add_command(
 
 
 def seed(text: str) -> int:
-    """A seed, not below 0."""
+    """Return the seed that `text` gives, an integer not below 0."""
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"must be an integer not below 0; got {number}")
@@ -29,15 +29,15 @@ def seed(text: str) -> int:
 
 
 def widths(text: str) -> tuple[int, ...]:
-    """Widths of layers, two or more."""
-    found = tuple(int(width) for width in text.split("-"))
-    if len(found) < 2 or min(found) < 1:
+    """Return the layer widths that `text` gives, such as "784-400-10"; two or more."""
+    layers = tuple(int(width) for width in text.split("-"))
+    if len(layers) < 2 or min(layers) < 1:
         raise argparse.ArgumentTypeError(f"must be two or more widths, such as 784-400-10; got {text!r}")
-    return found
+    return layers
 
 
 def probability(text: str) -> float:
-    """A number between 0 and 1, both excluded."""
+    """Return the number that `text` gives, between 0 and 1, both excluded."""
     number = float(text)
     if not 0 < number < 1:
         raise argparse.ArgumentTypeError(f"must be a number between 0 and 1; got {text}")

@@ -1,4 +1,4 @@
-"""`isotherm bench`: what a step costs."""
+"""`isotherm bench`: measure the cost of a step."""
 
 import argparse
 import dataclasses
@@ -9,34 +9,43 @@ from isotherm.cli.arguments import Subparsers, add_command, widths
 
 
 def add_bench(commands: Subparsers) -> None:
-    """`isotherm bench`: what a step costs."""
+    """Add `isotherm bench`, which measures the cost of a step."""
     parser = add_command(
         commands,
         "bench",
-        help="measure what a step costs, and what it buys",
-        description="Time whole steps of the samplers against each other and against other libraries, as ratios "
-        "within one run, beside how right their answers are; print a table a part, write bench.json and a figure.",
+        help="measure the cost of a step and the accuracy it buys",
+        description="Time the steps of the samplers against each other and against other libraries, as ratios within "
+        "one run, and measure the accuracy of their answers. Print one table per part, and write bench.json and a "
+        "figure.",
         example=_EXAMPLE,
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="fewer rounds, without the slowest rows: about a minute and a half",
+        help="fewer rounds, and none of the slowest rows: about a minute and a half",
     )
     parser.add_argument(
-        "--only", metavar="TEXT", default="", help="only rows whose name, PART: ROW, contains TEXT"
+        "--only", metavar="TEXT", default="", help="run only rows whose name, PART: ROW, contains TEXT"
     )
     parser.add_argument(
-        "--layers", metavar="WIDTHS", type=widths, help="of the network (default: 784-400-400-10)"
+        "--layers",
+        metavar="WIDTHS",
+        type=widths,
+        help="widths of the network's layers (default: 784-400-400-10)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/bench)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder to write to (default: out/bench, or out/bench-rows with --only)",
+    )
     parser.add_argument("--json", action="store_true", help="print bench.json instead of the tables")
-    parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)  # only shows that it runs
+    parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)  # for tests
     parser.set_defaults(run=bench)
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Measure, print, say where the rest is."""
+    """Run the benchmark, print its tables and the path of the results; return the exit code."""
     import json
 
     from rich.console import Console
@@ -51,7 +60,7 @@ def bench(options: argparse.Namespace) -> int:
     if not plan(chosen, options.only):
         print(f"isotherm: no row has {options.only!r} in its name", file=sys.stderr)
         return 2
-    # A few rows on their own do not overwrite the whole table.
+    # A partial table must not overwrite the full one.
     out = Path("out", "bench-rows" if options.only else "bench") if options.out is None else options.out
     out.mkdir(parents=True, exist_ok=True)
     width = None if sys.stdout.isatty() else 160

@@ -1,4 +1,4 @@
-"""What a run will cost, by a few of its steps."""
+"""An estimate of what a run will cost, from timing a few of its steps."""
 
 import dataclasses
 import time
@@ -9,28 +9,31 @@ if TYPE_CHECKING:
     from isotherm.chains.setup import Setup
     from isotherm.cli.spec import Problem
 
-_LONG = 0.25  # seconds that a measurement should take
-_DIAGNOSIS = 2.0  # runs that a diagnosis of effort 1 costs
+_MIN_SECONDS = 0.25  # of a measurement, unless the run itself is shorter
+_DIAGNOSIS = 2.0  # cost of a diagnosis of effort 1, in runs
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Seconds of all that is left to do after the warm-up, and what they are spent on."""
+    """The estimated time from the end of the warm-up, in seconds, and a text that says what takes it."""
 
     seconds: float
     text: str
 
 
-def measure(problem: "Problem", found: "Setup", settings: dict[str, Any], *, effort: float) -> Cost:
-    """Time ever more steps of the very chains that will run, whose compilation serves the run as well."""
+def measure(problem: "Problem", warmup: "Setup", settings: dict[str, Any], *, effort: float) -> Cost:
+    """Return the estimated cost of a run, from timing ever more steps of its chains.
+
+    The run reuses what is compiled here.
+    """
     import isotherm as iso
 
-    chains, n = settings.get("num_chains", 4), settings.get("batch_size") or found.batch_size
-    thinning = settings.get("thinning") or found.thinning
-    burn_in = found.burn_in if settings.get("burn_in") is None else settings["burn_in"]
+    chains, n = settings.get("num_chains", 4), settings.get("batch_size") or warmup.batch_size
+    thinning = settings.get("thinning") or warmup.thinning
+    burn_in = warmup.burn_in if settings.get("burn_in") is None else settings["burn_in"]
     draws = settings.get("num_draws", 1000)
     total = burn_in + draws * thinning
-    few = {k: v for k, v in settings.items() if k in ("num_chains", "batch_size", "seed")}
+    shared = {k: v for k, v in settings.items() if k in ("num_chains", "batch_size", "seed")}
 
     def seconds(steps: int) -> float:
         with warnings.catch_warnings():
@@ -38,12 +41,12 @@ def measure(problem: "Problem", found: "Setup", settings: dict[str, Any], *, eff
             pilot = iso.sample(
                 problem.posterior,
                 problem.data,
-                found,
+                warmup,
                 num_draws=steps,
                 burn_in=0,
                 thinning=1,
                 progress=False,
-                **few,
+                **shared,
             )
         if pilot.record.interrupted:
             raise KeyboardInterrupt
@@ -52,24 +55,25 @@ def measure(problem: "Problem", found: "Setup", settings: dict[str, Any], *, eff
     began = time.perf_counter()
     seconds(1)  # compiles
     compilation = time.perf_counter() - began
-    # By the difference of two runs, for one has costs that do not grow with its steps, such as a pass over the data.
-    steps = max(8, found.refresh_every)
+    # Take the difference of two runs: each has costs that do not grow with its steps, such as a pass over the data.
+    steps = max(8, warmup.refresh_every)
     base = seconds(steps)
-    while (took := seconds(8 * steps) - base) < _LONG and 8 * steps < total:
+    while (took := seconds(8 * steps) - base) < _MIN_SECONDS and 8 * steps < total:
         steps, base = 8 * steps, took + base
     run = base + total * max(took, 0.0) / (7 * steps)
-    # Chains of half the step compile anew.
+    # The diagnosis runs chains at half the step size, which are compiled anew.
     whole = run * (1 + _DIAGNOSIS * effort) + (compilation if effort else 0.0)
     text = (
-        f"{duration(whole)}: {chains} x {draws:,} draws x {thinning} steps of {n:,} rows take {duration(run)}"
+        f"{duration(whole)} left: sampling takes {duration(run)} ({chains} x {draws:,} draws x {thinning} steps of "
+        f"{n:,} rows)"
         + (", the diagnosis the rest" if effort else "")
-        + f"; the warm-up took {found.passes:.0f} passes, {found.seconds:.0f} s"
+        + f"; the warm-up took {warmup.passes:.0f} passes over the data, {warmup.seconds:.0f} s"
     )
     return Cost(whole, text)
 
 
 def duration(seconds: float) -> str:
-    """About how long, in a unit that fits."""
+    """Return an approximate duration in a suitable unit."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * size:
             return f"about {seconds / size:.2g} {unit}"

@@ -1,4 +1,4 @@
-"""`isotherm data`: the data sets that can be loaded by name."""
+"""`isotherm data`: list the data sets that can be loaded by name."""
 
 import argparse
 import sys
@@ -7,20 +7,20 @@ from isotherm.cli.arguments import Subparsers, add_command
 
 
 def add_data(commands: Subparsers) -> None:
-    """`isotherm data`: the data sets that can be loaded by name."""
+    """Add `isotherm data`, which lists the data sets that can be loaded by name."""
     parser = add_command(
         commands,
         "data",
-        help="list the data sets that `isotherm.data.load` knows, and where they are",
-        description="List the data sets that `isotherm.data.load` knows: rows, features, classes, licence, and where "
-        "their files are. Nothing is downloaded.",
+        help="list the data sets that `isotherm.data.load` knows, and where their files are",
+        description="List the data sets that `isotherm.data.load` knows, with their rows, features, classes and "
+        "licence, and where their files are. Nothing is downloaded.",
         example=_EXAMPLE,
     )
     parser.set_defaults(run=data)
 
 
 def data(options: argparse.Namespace) -> int:
-    """Print the list."""
+    """Print the list and return the exit code."""
     del options
     from rich.console import Console
 

@@ -13,29 +13,29 @@ _TARGETS = {
 
 
 def example(model: str) -> str:
-    """A commented spec of this model."""
+    """Return a commented spec for this model."""
     lines = [
         f'model = "{model}"'.ljust(28) + f"# or {', '.join(m for m in MODELS if m != model)}",
         "",
         "[data]",
-        'path = "table.csv"          # or .parquet, .npz, .npy; seen from the folder of this file',
+        'path = "table.csv"          # or .tsv, .parquet, .npz, .npy; relative to this file',
         f'target = "y"                # {_TARGETS[model]}',
-        '# features = ["a", "b"]     # all other columns where this is left out; text becomes categories',
-        '# exclude = ["id"]          # or all other columns but these',
-        '# categorical = ["a"]       # columns of numbers that stand for categories',
-        '# missing = "drop"          # leave out rows that lack a value; they are refused without this',
+        '# features = ["a", "b"]     # default: all other columns; text columns become categories',
+        '# exclude = ["id"]          # or: all other columns except these',
+        '# categorical = ["a"]       # columns of numbers that are categories',
+        '# missing = "drop"          # drop rows with a missing value; by default they are an error',
     ]
     if model == "logistic":
         lines.append(
-            '# positive = "yes"          # the value whose chance is modelled; else the second in order'
+            '# positive = "yes"          # the value whose probability is modelled; default: the second in order'
         )
     if model in COUNTS:
-        lines.append('# exposure = "years"        # a column by which the rate is multiplied')
+        lines.append('# exposure = "years"        # a column that multiplies the rate')
     if model != "softmax":
-        lines.append('# offset = "known"          # a column that is added to the linear predictor')
+        lines.append('# offset = "known"          # a column added to the linear predictor')
     lines += [
-        '# weights = "weight"        # a column by which the log-likelihood of a row is multiplied',
-        "# standardize = true        # priors on standardised columns; coefficients are per unit either way",
+        '# weights = "weight"        # a column that multiplies the log-likelihood of its row',
+        "# standardize = true        # priors are on standardised columns; coefficients are per unit either way",
         "",
         "[prior]                     # scales, per standard deviation of a column",
         "# coefficients = 2.5        # normal",
@@ -47,12 +47,12 @@ def example(model: str) -> str:
         lines.append("# degrees_of_freedom = 4.0  # fixed")
     if model == "negative-binomial":
         lines.append(
-            "# dispersion = 1.0          # variance = mean + dispersion mean^2; its root is half-normal"
+            "# dispersion = 1.0          # variance = mean + dispersion mean^2; its square root is half-normal"
         )
     lines += [
         "",
-        "[sample]                    # what is left out is found by a warm-up",
-        "num_draws = 1000            # of each chain",
+        "[sample]                    # the warm-up chooses what is left out",
+        "num_draws = 1000            # per chain",
         "num_chains = 4",
         "seed = 0",
         "# batch_size = 500",

@@ -17,7 +17,7 @@ DRAWS, SUMMARY, DIAGNOSIS, REPORT = "draws.iso", "summary.json", "diagnosis.json
 
 
 def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> list[Path]:
-    """All files but the draws, which are written as soon as they are there."""
+    """Write all files of a run except the draws, which are saved earlier; return the paths of all its files."""
     _write_json(folder / SUMMARY, summary_to_json(summary))
     if diagnosis is not None:
         _write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
@@ -27,7 +27,7 @@ def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diag
 
 
 def write_report(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> Path:
-    """Figures and page, of what is in the folder."""
+    """Write the figures and the page of a run; return the path of the page."""
     pictures = images(draws, summary)
     for name, image in (pictures or {}).items():
         (folder / "figures").mkdir(exist_ok=True)
@@ -37,14 +37,14 @@ def write_report(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "D
     return folder / REPORT
 
 
-def forget(folder: Path) -> None:
-    """What an earlier run left is not about the draws that come now."""
+def remove_results(folder: Path) -> None:
+    """Delete the results of an earlier run, which do not describe the new draws."""
     for name in (SUMMARY, DIAGNOSIS, REPORT):
         (folder / name).unlink(missing_ok=True)
 
 
 def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
-    """What a run left behind."""
+    """Return the draws and the summary of a run, and its diagnosis if there is one."""
     import isotherm as iso
 
     if not (folder / DRAWS).is_file():

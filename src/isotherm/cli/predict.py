@@ -1,4 +1,4 @@
-"""`isotherm predict`: what a run says of the rows of a new table."""
+"""`isotherm predict`: predict the rows of a new table from a run."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, probability, seed
-from isotherm.cli.messages import fail, teller
+from isotherm.cli.messages import fail, printer
 
 if TYPE_CHECKING:
     from isotherm.tables.forecast import Forecast
@@ -17,27 +17,28 @@ _SUFFIXES = (".csv", ".parquet")
 
 
 def add_predict(commands: Subparsers) -> None:
-    """`isotherm predict RUN TABLE`: predictions of new rows, with intervals."""
+    """Add `isotherm predict RUN TABLE`, which predicts new rows with intervals."""
     parser = add_command(
         commands,
         "predict",
         help="predict the rows of a new table from a run of `isotherm sample`",
-        description="Predict the target of a regression for each row of TABLE, from the draws in RUN alone, and "
-        "write a line for each row, in order. TABLE has the columns that the model was given as features, and those "
-        "of exposure and offset where it has them; others are ignored. Where it has the target too, the predictions "
-        "are scored against it.",
+        description="Predict the target of a regression for each row of TABLE, using only the draws in RUN, and "
+        "write one line per row, in order. TABLE needs the features of the model, and its exposure and offset if it "
+        "has them; other columns are ignored. If TABLE also has the target, the predictions are scored against it.",
         example=_EXAMPLE,
     )
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="as given to `isotherm sample --out`")
-    parser.add_argument("table", type=Path, metavar="TABLE", help=".csv, .tsv, .parquet, .npz or .npy")
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `isotherm sample` wrote")
+    parser.add_argument(
+        "table", type=Path, metavar="TABLE", help="new rows: a .csv, .tsv, .parquet, .npz or .npy file"
+    )
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("predictions.csv"),
         metavar="FILE",
-        help="where to write, .csv or .parquet (default: predictions.csv)",
+        help="file to write, .csv or .parquet (default: predictions.csv)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     parser.add_argument(
         "--interval",
         type=probability,
@@ -49,21 +50,25 @@ def add_predict(commands: Subparsers) -> None:
         "--missing",
         choices=("refuse", "empty"),
         default="refuse",
-        help="what to do with a row that lacks a value: refuse the table (default), or leave its predictions empty",
+        help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
-    parser.add_argument("--seed", type=seed, default=0, help="of the noise in new observations (default: 0)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="seed of the noise in new observations (default: 0)"
+    )
+    parser.add_argument("--json", action="store_true", help="print a single JSON object and nothing else")
     parser.set_defaults(run=predict)
 
 
 def predict(options: argparse.Namespace) -> int:
-    """Check, predict, write; the exit code says how far to trust it."""
+    """Predict and write the predictions; the exit code says whether to trust the run behind them."""
     if options.out.suffix not in _SUFFIXES:
-        return fail(options, f"--out must be a file of the kind {' or '.join(_SUFFIXES)}; got {options.out}")
+        return fail(options, f"--out must end in {' or '.join(_SUFFIXES)}; got {options.out}")
     if options.out.exists() and not options.force:
-        return fail(options, f"{options.out} is there already; --force replaces it, --out writes elsewhere")
+        return fail(
+            options, f"{options.out} already exists; use --force to replace it, or --out to write elsewhere"
+        )
     if options.out.resolve() == options.table.resolve():
-        return fail(options, f"{options.out} is the table itself; --out writes elsewhere")
+        return fail(options, f"{options.out} is the input table; use --out to write elsewhere")
     try:
         return _run(options)
     except (ImportError, OSError, ValueError, TypeError, KeyError) as error:
@@ -76,10 +81,10 @@ def _run(options: argparse.Namespace) -> int:
     from isotherm.tables.forecast import forecast
     from isotherm.tables.reader import read_table
 
-    began, say = time.perf_counter(), teller(options)
+    began, say = time.perf_counter(), printer(options)
     draws, summary, diagnosis = read_run(options.run_folder)
-    fitted(draws)  # refuse a run before a large table is read
-    judged = summary if diagnosis is None else diagnosis
+    fitted(draws)  # refuse an unsuitable run before a large table is read
+    assessment = summary if diagnosis is None else diagnosis
     found = forecast(
         draws,
         read_table(options.table).columns,
@@ -89,16 +94,16 @@ def _run(options: argparse.Namespace) -> int:
     )
     _write(options.out, found)
     rows, empty = len(found.complete), int((~found.complete).sum())
-    code = 1 if judged.problems else 0
+    code = 1 if assessment.problems else 0
     if code:
-        print(f"isotherm: {judged.verdict}", file=sys.stderr)
+        print(f"isotherm: {assessment.verdict}", file=sys.stderr)
     say(f"{draws.about.title}: {rows:,} rows, {found.expected.num_draws:,} draws")
     if empty:
-        say(f"{empty:,} rows lack a value, and their predictions are empty")
+        say(f"{empty:,} rows have a missing value; their predictions are empty")
     if found.model.model == "logistic":
-        say(f"probability is that of {found.model.target} = {found.model.classes[1]}")
+        say(f"`probability` is the probability of {found.model.target} = {found.model.classes[1]}")
     if found.scores is not None:
-        say(f"\nagainst `{found.model.target}` of the table\n{found.log_likelihood}{found.scores}")
+        say(f"\nscored against `{found.model.target}` of the table\n{found.log_likelihood}{found.scores}")
     say(f"predictions {options.out}: {', '.join(found.columns)}")
     if options.json:
         from isotherm.reporting.record import plain
@@ -106,8 +111,8 @@ def _run(options: argparse.Namespace) -> int:
         record = {
             "exit_code": code,
             "ok": code == 0,
-            "verdict": judged.verdict,
-            "problems": list(judged.problems),
+            "verdict": assessment.verdict,
+            "problems": list(assessment.problems),
             "rows": rows,
             "rows_without_prediction": empty,
             "interval": options.interval,
@@ -121,17 +126,17 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
-def _write(path: Path, found: "Forecast") -> None:
-    """All of the file or nothing."""
+def _write(path: Path, forecast: "Forecast") -> None:
+    """Write the whole file or nothing."""
     import pandas as pd
 
     from isotherm.errors import missing_extra
     from isotherm.storage import replacing
 
-    frame = pd.DataFrame(found.columns)
+    frame = pd.DataFrame(forecast.columns)
     with replacing(path) as file:
         if path.suffix == ".csv":
-            frame.to_csv(file, index=False, float_format="%.7g")  # all digits that 32 bits have
+            frame.to_csv(file, index=False, float_format="%.7g")  # all the digits of a 32-bit float
             return
         try:
             frame.to_parquet(file, index=False)
@@ -139,22 +144,26 @@ def _write(path: Path, found: "Forecast") -> None:
             raise missing_extra(path.name, "parquet") from error
 
 
-def _scores(found: "Forecast") -> dict[str, Any] | None:
-    """By name; each error is the standard error over rows."""
+def _scores(forecast: "Forecast") -> dict[str, Any] | None:
+    """Return the scores by name; each error is the standard error over rows."""
     from isotherm.scores.regression import RegressionScores
 
-    told, scores = found.log_likelihood, found.scores
-    if told is None or scores is None:
+    density, scores = forecast.log_likelihood, forecast.scores
+    if density is None or scores is None:
         return None
     record = {
         "rows": scores.num_rows,
-        "log_likelihood": told.mean,
-        "log_likelihood_error": told.standard_error,
+        "log_likelihood": density.mean,
+        "log_likelihood_error": density.standard_error,
     }
     if isinstance(scores, RegressionScores):
-        (own,) = scores.intervals
+        (interval,) = scores.intervals
         record |= {"rmse": scores.rmse, "crps": scores.crps}
-        return record | {"coverage": own.coverage, "coverage_error": own.error, "width": own.width}
+        return record | {
+            "coverage": interval.coverage,
+            "coverage_error": interval.error,
+            "width": interval.width,
+        }
     record |= {"accuracy": scores.accuracy, "accuracy_error": scores.accuracy_error}
     record |= {"brier": scores.brier, "brier_error": scores.brier_error}
     return record | {"calibration_error": scores.calibration_error}
@@ -162,16 +171,16 @@ def _scores(found: "Forecast") -> dict[str, Any] | None:
 
 _EXAMPLE = """\
 columns of the output:
-  a number or a count
-    mean                 posterior mean of the expected response (of student-t, of its centre)
-    mean_low, mean_high  interval of the expected response: how well it is known
+  for a number or a count
+    mean                 posterior mean of the expected response (for student-t, of the centre)
+    mean_low, mean_high  interval of the expected response: how precisely it is known
     low, high            interval of a new observation, noise included: where an outcome will fall
-  two classes (logistic)
-    probability          posterior mean of the chance of the second class, or of `positive` in the spec
-    low, high            interval of that chance: how well it is known
+  for two classes (logistic)
+    probability          posterior mean of the probability of the second class, or of `positive` in the spec
+    low, high            interval of that probability: how precisely it is known
     predicted            the more probable class
-  three or more classes (softmax)
-    probability_CLASS    posterior mean of the chance of each
+  for three or more classes (softmax)
+    probability_CLASS    posterior mean of the probability of each class
     predicted            the most probable class
 
 example:
@@ -181,6 +190,6 @@ example:
 
 exit status:
   0  the predictions are written
-  1  they are written, and the verdict on the run is not to trust it yet
-  2  bad input, or nothing could be written
+  1  the predictions are written, but the verdict on the run is not to trust it yet
+  2  bad input, or the predictions could not be written
 """

@@ -1,4 +1,4 @@
-"""`isotherm report`: the page of a run, anew."""
+"""`isotherm report`: write the page of a run again."""
 
 import argparse
 import sys
@@ -8,21 +8,21 @@ from isotherm.cli.arguments import Subparsers, add_command
 
 
 def add_report(commands: Subparsers) -> None:
-    """`isotherm report FOLDER`: the page of a run, anew."""
+    """Add `isotherm report FOLDER`, which writes the page of a run again."""
     parser = add_command(
         commands,
         "report",
-        help="write the report of a run anew",
-        description="Write report.html and figures of a folder that `isotherm sample` wrote, from draws.iso and "
-        "diagnosis.json in it. The data are not needed. Exit status 0: it is written; 2: it could not be.",
+        help="write the report of a run again",
+        description="Write report.html and the figures of a run again, from draws.iso and diagnosis.json in its "
+        "folder. The data are not needed. Exit status: 0 if the report is written, 2 if it could not be.",
         example=_EXAMPLE,
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="as given to `isotherm sample --out`")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder that `isotherm sample` wrote")
     parser.set_defaults(run=report)
 
 
 def report(options: argparse.Namespace) -> int:
-    """Read, draw, say where it is."""
+    """Write the report and print its path; return the exit code."""
     from isotherm.cli.folder import read_run, write_report
 
     try:
@@ -36,5 +36,5 @@ def report(options: argparse.Namespace) -> int:
 _EXAMPLE = """\
 example:
   isotherm sample spec.toml --out run
-  isotherm report run              # after an update, or after pip install 'isotherm[plots]'
+  isotherm report run              # after an upgrade, or after pip install 'isotherm[plots]'
 """

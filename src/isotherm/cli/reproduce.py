@@ -1,4 +1,4 @@
-"""`isotherm reproduce`: an experiment of the paper."""
+"""`isotherm reproduce`: run an experiment of the CCAdL paper."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from isotherm.studies.experiments import EXPERIMENTS, find
 
 
 def add_reproduce(commands: Subparsers) -> None:
-    """`isotherm reproduce NAME`: an experiment of the paper."""
+    """Add `isotherm reproduce EXPERIMENT`, which runs an experiment of the CCAdL paper."""
     parser = add_command(
         commands,
         "reproduce",
@@ -17,20 +17,29 @@ def add_reproduce(commands: Subparsers) -> None:
         description="Run an experiment of the CCAdL paper and write results.json, figures and report.html.",
         example=_EXAMPLE,
     )
-    parser.add_argument("experiment", choices=sorted(EXPERIMENTS))
     parser.add_argument(
-        "--quick", action="store_true", help="fewer data sets and shorter chains, about a minute"
+        "experiment",
+        choices=sorted(EXPERIMENTS),
+        metavar="EXPERIMENT",
+        help="gaussian (a normal sample), logistic (regression on MNIST) or drbm (restricted Boltzmann machines)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/EXPERIMENT)")
     parser.add_argument(
-        "--cross-validate", action="store_true", help="drbm: repeat the choice of the number of hidden units"
+        "--quick", action="store_true", help="fewer data sets and shorter chains: about a minute"
     )
-    parser.add_argument("--seed", type=seed, default=0, help="of the data and of the chains (default: 0)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder to write to (default: out/EXPERIMENT)"
+    )
+    parser.add_argument(
+        "--cross-validate",
+        action="store_true",
+        help="drbm only: choose the number of hidden units again, by cross-validation",
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the data and the chains (default: 0)")
     parser.set_defaults(run=reproduce)
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """Run, print the table, say where the rest is."""
+    """Run the experiment, print its table and the paths of its files; return the exit code."""
     from rich.console import Console
 
     out = Path("out", options.experiment) if options.out is None else options.out
@@ -40,28 +49,30 @@ def reproduce(options: argparse.Namespace) -> int:
     experiment = find(options.experiment)
     console = Console() if sys.stdout.isatty() else Console(width=140)
     more = {"cross_validate": True} if options.cross_validate else {}
-    # Fail before the work rather than after it where the folder cannot be written.
+    # If the folder cannot be written, fail before the work rather than after it.
     out.mkdir(parents=True, exist_ok=True)
     try:
         results = experiment.reproduce(out, quick=options.quick, seed=options.seed, console=console, **more)
     except KeyboardInterrupt:
         if not (out / "parts").is_dir():
             raise
-        print("isotherm: stopped; the same command goes on from the parts that are done", file=sys.stderr)
+        print(
+            "isotherm: interrupted; run the same command to continue from the finished parts", file=sys.stderr
+        )
         return 130
     experiment.show(results, console)
-    _say_where(out)
+    _print_paths(out)
     return 0
 
 
-def _say_where(out: Path) -> None:
+def _print_paths(out: Path) -> None:
     figures = sorted((out / "figures").glob("*.png"))
-    for what, path in (
+    for kind, path in (
         ("results", out / "results.json"),
         *(("figure", f) for f in figures),
         ("report", out / "report.html"),
     ):
-        print(f"{what:8} {path}")
+        print(f"{kind:8} {path}")
 
 
 _EXAMPLE = """\

@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
-from isotherm.cli.messages import fail, teller
+from isotherm.cli.messages import fail, printer
 from isotherm.errors import IsothermWarning
 
 if TYPE_CHECKING:
     from isotherm.cli.spec import Problem, Spec
 
 _MODELS = ("linear", "student-t", "logistic", "softmax", "poisson", "negative-binomial")
-_QUICK = 4  # times fewer draws
+_QUICK = 4  # `--quick` divides the draws and the diagnosis by this
 
 
 def add_sample(commands: Subparsers) -> None:
-    """`isotherm sample SPEC`: draws, a verdict and a report."""
+    """Add `isotherm sample SPEC`, which makes draws, a verdict and a report."""
     parser = add_command(
         commands,
         "sample",
-        help="draw from the posterior of a regression on a table, or of a model of your own",
-        description="Draw from the posterior that SPEC describes, judge the draws, and write a folder with "
+        help="draw from the posterior of a regression on a table, or of your own model",
+        description="Draw from the posterior that SPEC describes, diagnose the draws, and write a folder with "
         "draws.iso, summary.json, diagnosis.json, figures and report.html.",
         example=_EXAMPLE,
     )
@@ -35,27 +35,36 @@ def add_sample(commands: Subparsers) -> None:
         "spec",
         nargs="?",
         metavar="SPEC",
-        help="a TOML file (see --example), or module:function or file.py:function",
+        help="a TOML file (see --example), or a function as module:function or file.py:function",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("run"), metavar="DIR", help="where to write (default: run)"
+        "--out", type=Path, default=Path("run"), metavar="DIR", help="folder to write to (default: run)"
     )
     parser.add_argument("--force", action="store_true", help="write into a folder that is not empty")
-    parser.add_argument("--seed", type=seed, help="of the chains (default: that of the spec, or 0)")
-    parser.add_argument("--quick", action="store_true", help="a quarter of the draws and of the diagnosis")
-    parser.add_argument("--yes", action="store_true", help="do not ask, however long it takes")
+    parser.add_argument("--seed", type=seed, help="seed of the chains (default: the one in the spec, or 0)")
     parser.add_argument(
-        "--limit", type=float, default=10.0, metavar="MINUTES", help="ask before a longer run (default: 10)"
+        "--quick", action="store_true", help="cut the draws and the effort of the diagnosis to a quarter"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--yes", action="store_true", help="do not ask before a long run")
     parser.add_argument(
-        "--example", choices=_MODELS, metavar="MODEL", help=f"print a spec of {', '.join(_MODELS)}"
+        "--limit",
+        type=float,
+        default=10.0,
+        metavar="MINUTES",
+        help="ask before a run longer than this (default: 10)",
+    )
+    parser.add_argument("--json", action="store_true", help="print a single JSON object and nothing else")
+    parser.add_argument(
+        "--example",
+        choices=_MODELS,
+        metavar="MODEL",
+        help=f"print a spec to start from, and stop; MODEL is one of {', '.join(_MODELS)}",
     )
     parser.set_defaults(run=sample)
 
 
 def sample(options: argparse.Namespace) -> int:
-    """Check, warm up, ask, run, judge, write; the exit code says how far to trust it."""
+    """Sample, diagnose and write a run; the exit code says whether to trust it."""
     if options.example is not None:
         from isotherm.cli.examples import example
 
@@ -68,8 +77,11 @@ def sample(options: argparse.Namespace) -> int:
         and (not options.out.is_dir() or any(options.out.iterdir()))
         and not options.force
     ):
-        return fail(options, f"{options.out} is there already; --force writes into it, --out elsewhere")
-    from isotherm.cli.spec import pose, read_spec
+        return fail(
+            options,
+            f"{options.out} already exists; use --force to write into it, or --out to write elsewhere",
+        )
+    from isotherm.cli.spec import make_problem, read_spec
 
     spec: Spec | None = None
     try:
@@ -77,47 +89,47 @@ def sample(options: argparse.Namespace) -> int:
             warnings.simplefilter("always", IsothermWarning)
             warnings.showwarning = _warn  # pyrefly: ignore
             spec = read_spec(options.spec)
-            return _run(options, spec, pose(spec))
+            return _run(options, spec, make_problem(spec))
     except KeyboardInterrupt:
         from isotherm.cli.folder import DRAWS
 
-        kept = options.out / DRAWS
-        message = f"stopped; the draws are in {kept}" if kept.exists() else "stopped; nothing was written"
-        return fail(options, message, code=130)
+        saved = options.out / DRAWS
+        outcome = f"the draws are in {saved}" if saved.exists() else "nothing was written"
+        return fail(options, f"interrupted; {outcome}", code=130)
     except (ImportError, OSError) as error:
         return fail(options, str(error))
     except Exception as error:
         if spec is not None and spec.function is not None:
-            traceback.print_exc()  # a fault in the user's own function
+            traceback.print_exc()  # the error may be in the user's function
         return fail(options, str(error) or type(error).__name__)
 
 
 def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     import isotherm as iso
     from isotherm.cli.cost import measure
-    from isotherm.cli.folder import DRAWS, forget, write_run
+    from isotherm.cli.folder import DRAWS, remove_results, write_run
 
     began = time.perf_counter()
-    options.out.mkdir(parents=True, exist_ok=True)  # fail before the work rather than after it
+    options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
     settings, effort = dict(spec.sample), 1.0
     if options.seed is not None:
         settings["seed"] = options.seed
     if options.quick:
         whole = settings.get("num_draws", 1000)
         settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
-    say = teller(options)
+    say = printer(options)
     say(problem.about.title)
     if dropped := problem.about.model.get("rows dropped"):
-        say(f"{dropped:,} rows lack a value and are left out")
+        say(f"{dropped:,} rows have a missing value and are left out")
     shared = {k: settings[k] for k in ("batch_size", "seed") if k in settings}
-    found = iso.warmup(problem.posterior, problem.data, problem.init, **shared)
-    cost = measure(problem, found, settings, effort=effort)
+    tuned = iso.warmup(problem.posterior, problem.data, problem.init, **shared)
+    cost = measure(problem, tuned, settings, effort=effort)
     say(cost.text)
     if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
         return 130
-    draws = iso.sample(problem.posterior, problem.data, found, **settings)
+    draws = iso.sample(problem.posterior, problem.data, tuned, **settings)
     draws = dataclasses.replace(draws, about=problem.about, labels=problem.labels)
-    forget(options.out)
+    remove_results(options.out)
     draws.save(options.out / DRAWS)
     summary, diagnosis = draws.summary(), None
     interrupted = draws.record.interrupted
@@ -127,8 +139,8 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
         except KeyboardInterrupt:
             interrupted = True
     files = write_run(options.out, draws, summary, diagnosis)
-    judged = summary if diagnosis is None else diagnosis
-    code = 130 if interrupted else 1 if judged.problems else 0
+    assessment = summary if diagnosis is None else diagnosis
+    code = 130 if interrupted else 1 if assessment.problems else 0
     if options.json:
         from isotherm.reporting.record import summary_to_json
 
@@ -137,8 +149,8 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
                 {
                     "exit_code": code,
                     "ok": code == 0,
-                    "verdict": judged.verdict,
-                    "problems": list(judged.problems),
+                    "verdict": assessment.verdict,
+                    "problems": list(assessment.problems),
                     "parameters": summary_to_json(summary)["rows"],
                     "seconds": round(time.perf_counter() - began, 1),
                     "estimated_seconds": round(cost.seconds, 1),
@@ -151,15 +163,15 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     for file in files:
         say(f"{file.stem:9} {file}")
     if not (options.out / "figures").exists():
-        say("The report has no figures: they need the extra `plots`, pip install 'isotherm[plots]'.")
+        say("The report has no figures: they need the extra `plots` (pip install 'isotherm[plots]').")
     return code
 
 
 def _declined() -> bool:
-    """Whether somebody at a terminal says no; where there is none, the answer is yes."""
+    """Return whether the user at the terminal declines. Without a terminal nobody is asked, and the run goes on."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    return input("That is long. Go on? [y/N] ").strip().lower() not in ("y", "yes")
+    return input("This is a long run. Continue? [y/N] ").strip().lower() not in ("y", "yes")
 
 
 def _warn(message: Any, *_: object) -> None:
@@ -168,16 +180,16 @@ def _warn(message: Any, *_: object) -> None:
 
 _EXAMPLE = """\
 example:
-  isotherm sample --example logistic > spec.toml   # name your CSV file and its target in it
+  isotherm sample --example logistic > spec.toml   # then set the file and column names in it
   isotherm sample spec.toml --out run              # then open run/report.html in a browser
 
   isotherm sample my_model.py:make                 # make() returns (posterior, data, init)
 
-Ctrl-C keeps what was drawn.
+Ctrl-C stops the run and keeps the draws made so far.
 
 exit status:
-  0    the run is done and no fault was found
-  1    the run is done, and the verdict is not to trust it yet
-  2    bad input, or it could not be run
-  130  interrupted; what was drawn is written
+  0    the run is complete, and no fault was found
+  1    the run is complete, but the verdict is not to trust it yet
+  2    bad input, or the run failed
+  130  interrupted, or declined when asked; any draws made so far are written
 """

@@ -1,4 +1,4 @@
-"""What to sample: a TOML file, or a function of the user's."""
+"""Specs: what to sample, as a TOML file or a function that the user wrote."""
 
 import dataclasses
 import difflib
@@ -13,8 +13,8 @@ from typing import Any
 from isotherm.draws.record import About
 from isotherm.errors import must
 
-_TEXT, _NAMES, _INTEGER, _NUMBER = "text", "a list of texts", "an integer", "a number"
-_SECTION, _SWITCH, _VALUE = "a section", "true or false", "text, a number, true or false"
+_TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
+_SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
 _KEYS = {
     "": {
         "title": _TEXT,
@@ -48,7 +48,7 @@ _KEYS = {
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """What a spec file says, checked key by key; paths are relative to `folder`."""
+    """The content of a spec file, with every key checked. Paths are relative to `folder`."""
 
     folder: Path
     title: str | None = None
@@ -61,7 +61,7 @@ class Spec:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """What `iso.sample` needs, and what its draws are about."""
+    """The arguments of `iso.sample`, and what its draws are about."""
 
     posterior: Any
     data: Any
@@ -71,7 +71,7 @@ class Problem:
 
 
 def read_spec(name: str) -> Spec:
-    """The spec of a TOML file, or of `module:function` or `file.py:function`."""
+    """Return the spec in a TOML file, or the spec of `module:function` or `file.py:function`."""
     if not name.endswith(".toml"):
         if ":" not in name:
             raise must("SPEC", "a TOML file or module:function", name)
@@ -80,26 +80,26 @@ def read_spec(name: str) -> Spec:
     try:
         record = tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from error
+        raise ValueError(f"{path} is not valid TOML: {error}") from error
     _check(record, "")
     for section in ("data", "prior", "sample"):
         _check(record.get(section, {}), section)
     spec = Spec(path.resolve().parent, **record)
     if (spec.model is None) == (spec.function is None):
-        raise must("model", "given, or else `function`", spec.model, "A spec has one of the two.")
+        raise must("model", "given, or `function` instead", spec.model, "A spec has exactly one of the two.")
     if spec.model is not None and not {"path", "target"} <= set(spec.data):
         raise must("[data]", "a section with `path` and `target`", dict(spec.data))
     return spec
 
 
 def _text(path: Path) -> str:
-    """UTF-8, or UTF-16 as PowerShell writes it; with or without a mark of which."""
+    """Return the text of a file in UTF-8, with or without a byte-order mark, or in PowerShell's UTF-16."""
     content = path.read_bytes()
     return content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
 
 
-def pose(spec: Spec) -> Problem:
-    """Read the data, and make the posterior of them."""
+def make_problem(spec: Spec) -> Problem:
+    """Read the data and return the problem that the spec describes."""
     table = None
     if "path" in spec.data:
         from isotherm.tables.reader import read_table
@@ -124,24 +124,24 @@ def pose(spec: Spec) -> Problem:
     try:
         posterior, data, init = made
     except (TypeError, ValueError) as error:
-        raise must("function", "one that returns (posterior, data, init)", made) from error
+        raise must("function", "a function that returns (posterior, data, init)", made) from error
     return Problem(posterior, data, init, about, labels)
 
 
 def _check(section: Any, name: str) -> None:
-    """Refuse keys that are not known, with the nearest that is, and values of another kind."""
+    """Refuse values of the wrong type, and unknown keys, naming the closest known one."""
     known = _KEYS[name]
     where = f" in [{name}]" if name else ""
     for key, value in section.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}."
+            hint = f"did you mean `{near[0]}`?" if near else f"the keys are {', '.join(known)}."
             raise ValueError(f"`{key}`{where} is not a key of a spec; {hint}")
-        if not _is(known[key], value):
+        if not _has_type(known[key], value):
             raise must(key, known[key], value)
 
 
-def _is(kind: str, value: Any) -> bool:
+def _has_type(kind: str, value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return {
         _TEXT: isinstance(value, str),
@@ -155,22 +155,22 @@ def _is(kind: str, value: Any) -> bool:
 
 
 def _function(name: str, folder: Path) -> Any:
-    """`file.py:function`, the file from `folder`, or `package.module:function`."""
-    place, _, attribute = name.rpartition(":")
-    if place.endswith(".py"):
-        file = folder / place
+    """Return the function `file.py:function`, with the file in `folder`, or `package.module:function`."""
+    source, _, attribute = name.rpartition(":")
+    if source.endswith(".py"):
+        file = folder / source
         if not file.is_file():
             raise FileNotFoundError(f"there is no file {file}")
-        found = importlib.util.spec_from_file_location(file.stem, file)
-        assert found is not None
-        assert found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        sys.modules[file.stem] = module  # where jaxtyping and dataclasses look a class up
-        found.loader.exec_module(module)
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[file.stem] = module  # dataclasses and jaxtyping look classes up here
+        spec.loader.exec_module(module)
     else:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
-        module = importlib.import_module(place)
-    if not callable(made := getattr(module, attribute, None)):
-        raise must("function", f"the name of a function in {place}", attribute)
-    return made
+        module = importlib.import_module(source)
+    if not callable(function := getattr(module, attribute, None)):
+        raise must("function", f"the name of a function in {source}", attribute)
+    return function

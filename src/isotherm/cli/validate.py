@@ -1,4 +1,4 @@
-"""`isotherm validate`: evidence that the samplers are right."""
+"""`isotherm validate`: measure whether the samplers are right."""
 
 import argparse
 import sys
@@ -8,35 +8,41 @@ from isotherm.cli.arguments import Subparsers, add_command, seed
 
 
 def add_validate(commands: Subparsers) -> None:
-    """`isotherm validate`: evidence that the samplers are right."""
+    """Add `isotherm validate`, which measures whether the samplers are right."""
     parser = add_command(
         commands,
         "validate",
         help="measure every sampler on posteriors that are known exactly",
-        description="Measure every sampler on posteriors that are known exactly, calibrate `iso.sample` by "
-        "simulation, and write results.json, figures and report.html. Exit status 0: every row is right or fails by "
-        "as much as theory says it must; 1: some row does not; 2: it could not be run. With --peers it is always 0.",
+        description="Measure every sampler on posteriors that are known exactly, check the calibration of "
+        "`iso.sample` by simulation, and write results.json, figures and report.html. Exit status: 0 if every row is "
+        "right, or wrong by as much as theory predicts; 1 if some row is not; 2 if the command could not run. With "
+        "--peers it is always 0.",
         example=_EXAMPLE,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a fifth of the rows, shorter: about two minutes"
+        "--quick", action="store_true", help="a fifth of the rows, with shorter chains: about two minutes"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: out/validation)")
-    parser.add_argument("--seed", type=seed, default=0, help="of the chains (default: 0)")
     parser.add_argument(
-        "--only", metavar="TEXT", help="only rows of the table whose name contains TEXT, and no calibration"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder to write to (default: out/validation, or out/validation-rows with --only)",
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the chains (default: 0)")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="run only rows whose name contains TEXT, and no calibration"
     )
     parser.add_argument(
         "--peers",
         action="store_true",
-        help="measure SGHMC and SGNHT of BlackJAX and of posteriors instead (extra `bench`)",
+        help="measure SGHMC and SGNHT of the packages BlackJAX and posteriors instead (needs the extra `bench`)",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.set_defaults(run=validate)
 
 
 def validate(options: argparse.Namespace) -> int:
-    """Run the table and the calibration; the exit code says whether all is as it should be."""
+    """Run the table and the calibration; the exit code says whether every row is as it should be."""
     from rich.console import Console
 
     from isotherm.studies.validation import table
@@ -53,7 +59,7 @@ def validate(options: argparse.Namespace) -> int:
     if options.list:
         print("\n".join(rows))
         return 0
-    # A few rows on their own do not overwrite the whole table.
+    # A partial table must not overwrite the full one.
     out = Path("out", "validation-rows" if only else "validation") if options.out is None else options.out
     out.mkdir(parents=True, exist_ok=True)
     console = Console() if sys.stdout.isatty() else Console(width=140)
@@ -63,7 +69,7 @@ def validate(options: argparse.Namespace) -> int:
 
         compare(out, **common)
         print(f"report   {out / 'peers.html'}")
-        return 0  # how others fare is no fault of this installation
+        return 0  # results of other packages say nothing about this installation
     from isotherm.studies.validation.validate import validate as run
 
     good = run(out, **common, calibrate=not only)
@@ -75,5 +81,5 @@ _EXAMPLE = """\
 examples:
   isotherm validate --quick             # about two minutes
   isotherm validate --list              # names of the rows
-  isotherm validate --only "logistic"   # only rows with this in their name
+  isotherm validate --only "logistic"   # only rows whose name contains this
 """

@@ -1,4 +1,4 @@
-"""Data: rows in memory, the plans that draw minibatches from them, and data sets by name."""
+"""Data: rows in memory, plans that draw minibatches from them, and data sets by name."""
 
 from isotherm.data.plans import AllRows as AllRows
 from isotherm.data.plans import MinibatchPlan as MinibatchPlan

@@ -1,8 +1,8 @@
-"""A keyed permutation of {0, ..., N-1} that can be read at any place in O(1), without a table.
+"""A keyed permutation of {0, ..., N-1} whose values are computed one at a time in O(1), without a table.
 
-A Feistel network over pairs (l, r) with l < a, r < b, a b >= N: each round adds a hash of one half to the
-other, which is a bijection whatever the hash. Values at or above N, fewer than one in sqrt(N), walk on along
-their cycle until they fall below N, which keeps the map a bijection of {0, ..., N-1}.
+It is a Feistel network over pairs (l, r) with l < a, r < b, a b >= N. Each round adds a hash of one half to the
+other, which is a bijection whatever the hash. Values at or above N, fewer than one in sqrt(N), follow their cycle
+until they fall below N, which makes the map a bijection of {0, ..., N-1}.
 """
 
 import math
@@ -15,7 +15,7 @@ _ROUNDS = 8
 
 
 def permute(index: Int[Array, " n"], size: int, *, key: Key[Array, ""]) -> Int[Array, " n"]:
-    """The places of `index` under the permutation of `range(size)` that `key` names."""
+    """Return the images of `index` under the permutation of `range(size)` that `key` selects."""
     a = math.isqrt(size - 1) + 1
     b = -(-size // a)
     round_keys = jax.random.bits(key, (_ROUNDS,), jnp.uint32)
@@ -36,7 +36,7 @@ def permute(index: Int[Array, " n"], size: int, *, key: Key[Array, ""]) -> Int[A
 
 
 def _hash(x: UInt32[Array, " n"], below: int) -> UInt32[Array, " n"]:
-    # The finaliser of MurmurHash3, then its upper 16 bits scaled to [0, below) without a division.
+    # MurmurHash3's finaliser; its upper 16 bits are then scaled to [0, below) without a division.
     x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
     x = x ^ (x >> 16)

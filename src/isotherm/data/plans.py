@@ -1,8 +1,8 @@
 """Minibatch plans: which rows a chain sees in a step, as a function of the chain's key and the step number.
 
-`key` is fresh in every step; `chain_key` is the same in all steps of a chain, for plans that span several. A
-plan has no cursor, so a run cut into chunks, resumed or moved draws the same batches. The cost of a batch
-does not grow with N. Each plan knows the exact covariance of its own noise: see `noise_factor`.
+`key` is new in every step; `chain_key` is the same in all steps of a chain, for plans that span several. A plan has
+no cursor, so a run that is cut into chunks, resumed or moved draws the same batches. The cost of a batch does not
+grow with N. Each plan knows the exact covariance of its noise: see `noise_factor`.
 """
 
 import abc
@@ -20,12 +20,12 @@ from isotherm.records import Batch
 Step = Int[Array, ""]
 PRNGKey = Key[Array, ""]
 
-_ONE_WORD = 2**16  # up to as many rows a word of random bits chooses one evenly enough
-_SMALL = 64  # below this many rows a batch is the head of a sorted-key permutation, which is exactly uniform
+_ONE_WORD = 2**16  # most rows among which one word of random bits chooses evenly enough
+_SMALL = 64  # most rows for which batches come from `jax.random.permutation`, which is exactly uniform
 
 
 class MinibatchPlan(eqx.Module):
-    """How minibatches are drawn."""
+    """A rule that draws minibatches."""
 
     white: eqx.AbstractClassVar[bool]
     """Whether the noise of a step is independent of all other steps."""
@@ -34,36 +34,39 @@ class MinibatchPlan(eqx.Module):
     def index(
         self, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Int[Array, " n"]:
-        """The rows of the batch of this step, in an order that says nothing about them: halves are compared."""
+        """Return the rows of this step's batch.
+
+        Their order must carry no information, since the two halves of a batch are compared.
+        """
 
     @abc.abstractmethod
     def noise_factor(self, num_data: int, batch_size: int) -> float:
-        """f in Cov(force) = (N^2/n) f E[V], V the Bessel-corrected covariance in the batch."""
+        """Return f in Cov(force) = (N^2/n) f E[V], with V the Bessel-corrected covariance in the batch."""
 
     def check(self, num_data: int) -> None:
         """Refuse data that the plan cannot draw from."""
 
     @property
     def rearrange_every(self) -> int | None:
-        """Steps after which the driver calls `arrange` again; `None` for never."""
+        """The number of steps after which the driver calls `arrange` again; `None` for never."""
         return None
 
     def arrange(self, data: PyTree, *, key: PRNGKey) -> PyTree:
-        """The order in which the rows are stored."""
+        """Return the data in the order in which the plan needs the rows stored."""
         del key
         return data
 
     def batch(
         self, data: PyTree, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Batch:
-        """The rows of `index`, gathered."""
+        """Return the batch of this step: the rows that `index` selects."""
         index = self.index(step, num_data=num_data, batch_size=batch_size, key=key, chain_key=chain_key)
         rows = jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
         return Batch(rows, index, num_data, self.noise_factor(num_data, batch_size))
 
 
 class WithReplacement(MinibatchPlan):
-    """n rows drawn independently in each step. White and exact; the default."""
+    """Draws n rows independently in each step. White and exact; the default."""
 
     white = True
 
@@ -77,7 +80,7 @@ class WithReplacement(MinibatchPlan):
 
 
 class WithoutReplacement(MinibatchPlan):
-    """n different rows in each step, independent of the other steps: noise smaller by 1 - n/N."""
+    """Draws n distinct rows in each step, independently of other steps; the noise covariance has a factor 1 - n/N."""
 
     white = True
 
@@ -91,11 +94,11 @@ class WithoutReplacement(MinibatchPlan):
 
 
 class Reshuffled(MinibatchPlan):
-    """Every row once per epoch, in a new order each time; the N mod n rows left over are dropped.
+    """Visits every row once per epoch, in a new order each time; the N mod n rows left over are dropped.
 
-    Within an epoch the noise sums to nearly zero, so steps are not independent, and a sampler that corrects for
-    white noise over-damps: too narrow by tens of per cent at a kinetic temperature that looks right. `iso.sample`
-    warns.
+    Within an epoch the noise sums to nearly zero, so steps are not independent. A sampler that corrects for white
+    noise then damps too much: its posterior is too narrow by tens of per cent, at a kinetic temperature that looks
+    right. `iso.sample` warns.
     """
 
     white = False
@@ -112,16 +115,16 @@ class Reshuffled(MinibatchPlan):
 
 
 class RandomBlocks(MinibatchPlan):
-    """Short contiguous runs at independent random offsets into shuffled rows: fast, and white.
+    """Draws short contiguous runs at independent random offsets into shuffled rows: fast, and white.
 
-    Between two shuffles the order is one draw, so the realised noise covariance departs from its mean by
-    about sqrt(2 r / N) in a direction: keep N / r above a thousand or reshuffle.
+    The order of the rows is fixed between two shuffles, so the noise covariance differs from its mean by about
+    sqrt(2 r / N) in any one direction. Keep N / r above a thousand, or reshuffle.
 
     `Batch.index` counts rows in the shuffled order.
 
     **Arguments:**
 
-    - `rows_per_run`: r, rows in a run; the last run of a batch is shorter where r does not divide n.
+    - `rows_per_run`: r, the rows in a run; the last run of a batch is shorter if r does not divide n.
     - `reshuffle_every`: steps between two shuffles of the rows; `None` shuffles once, before the first step.
     """
 
@@ -145,7 +148,7 @@ class RandomBlocks(MinibatchPlan):
 
     def arrange(self, data: PyTree, *, key: PRNGKey) -> PyTree:
         order = jax.random.permutation(key, jax.tree.leaves(data)[0].shape[0])
-        # The head again at the tail: a run that starts near the end goes on around the circle.
+        # Repeat the first rows at the end, so that a run that starts near the end wraps around.
         order = jnp.concatenate([order, order[: self.rows_per_run - 1]])
         return jax.tree.map(lambda x: jnp.take(x, order, axis=0), data)
 
@@ -162,8 +165,8 @@ class RandomBlocks(MinibatchPlan):
         length = jax.tree.leaves(data)[0].shape[0]
         if length != num_data + r - 1:
             raise ValueError(
-                f"`data` must be arranged for runs of {r} rows, {num_data + r - 1} in all; got {length}. In a loop "
-                "of your own pass `plan.arrange(data, key=...)`."
+                f"`data` must be arranged for runs of {r} rows, {num_data + r - 1} in all; got {length}. In your own "
+                "loop, pass `plan.arrange(data, key=...)`."
             )
 
         def gather(x: Array) -> Array:
@@ -175,8 +178,8 @@ class RandomBlocks(MinibatchPlan):
         return Batch(jax.tree.map(gather, data), index, num_data, *factors)
 
     def noise_factor(self, num_data: int, batch_size: int) -> float:
-        # S: covariance over all rows, divisor N - 1. Runs of r_j rows, q = sum_j r_j^2, are independent given
-        # the order, so Cov(sum) = n S (1 - q/(n N)); and (n - 1) E[V] = n S (N - 1)/N - Cov(sum)/n.
+        # S is the covariance over all rows, divisor N - 1. Runs of r_j rows are independent given the order; with
+        # q = sum_j r_j^2, Cov(sum) = n S (1 - q/(n N)), and (n - 1) E[V] = n S (N - 1)/N - Cov(sum)/n.
         N, n, r = num_data, batch_size, self.rows_per_run
         q = (n // r) * r**2 + (n % r) ** 2
         if n == 1:
@@ -186,8 +189,8 @@ class RandomBlocks(MinibatchPlan):
         return variance / expected_v
 
     def half_factor(self, num_data: int, batch_size: int) -> float:
-        """f in Cov(force) = (N^2/n) f E[z z'], z = (s_A/a - s_B/b) / sqrt(1/a + 1/b) of the halves."""
-        # A sum over one run with weights w has the covariance S (sum w^2 - (sum w)^2/N).
+        """Return f in Cov(force) = (N^2/n) f E[z z'], z = (s_A/a - s_B/b) / sqrt(1/a + 1/b) from the halves."""
+        # A weighted sum over one run has covariance S (sum w^2 - (sum w)^2/N).
         N, n, r = num_data, batch_size, self.rows_per_run
         if n == 1:
             return self.noise_factor(N, n)
@@ -206,7 +209,7 @@ class RandomBlocks(MinibatchPlan):
 
 
 class AllRows(MinibatchPlan):
-    """Every row in every step, in order: the plan behind `FullData`."""
+    """Takes every row in every step, in order: the plan behind `FullData`."""
 
     white = True
 
@@ -225,12 +228,12 @@ class AllRows(MinibatchPlan):
 
 
 def uniform(key: PRNGKey, length: int, below: int) -> Int[Array, " n"]:
-    """Whole numbers from 0 to before `below`."""
+    """Return random integers from 0 to `below` - 1."""
     if below > _ONE_WORD:
         return jax.random.randint(key, (length,), 0, below)
-    # The upper word of bits * below, from two products that fit: half the random bits of `randint`. Rows differ in
-    # probability by less than 2^-16, which moves the posterior mean of rows in no particular order by less than 2^-16
-    # of its sd, and by 2^-9 in the worst order.
+    # The upper word of bits * below, from two products that do not overflow: half the random bits of `randint`. The
+    # probabilities of rows differ by less than 2^-16. This moves the posterior mean by less than 2^-16 of its sd if
+    # the rows are in no particular order, and by 2^-9 in the worst order.
     bits = jax.random.bits(key, (length,), jnp.uint32)
     low = ((bits & 0xFFFF) * jnp.uint32(below)) >> 16
     return (((bits >> 16) * jnp.uint32(below) + low) >> 16).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Data in memory: a pytree of arrays with one leading axis, checked once."""
+"""Data in memory: a pytree of arrays that share their leading axis, checked once."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from isotherm.errors import must
 
 
 def as_rows(data: PyTree, *, known: bool = False) -> tuple[PyTree[Array], int]:
-    """The data as arrays on the device, and N. Refuses what cannot be rows before anything is computed.
+    """Return the data as arrays on the device, and N. Data that cannot be rows are refused before any computation.
 
-    NaN is not looked for in data that are `known`: they were looked through before.
+    Data that are `known` were checked for NaN before, and are not checked again.
     """
     arrays, num_data = checked_rows(data, known=known)
     return jax.tree.map(jnp.asarray, arrays), num_data
@@ -24,8 +24,8 @@ def as_rows(data: PyTree, *, known: bool = False) -> tuple[PyTree[Array], int]:
 def checked_rows(
     data: PyTree, *, known: bool = False, argument: str = "data"
 ) -> tuple[PyTree[Array | np.ndarray], int]:
-    """The data as arrays where they are, on the host or on a device, and N. Errors call them `argument`."""
-    # A sparse matrix of JAX is a pytree, whose own leaves have no axis of rows.
+    """Return the data as arrays, left on the host or the device, and N. Errors refer to them as `argument`."""
+    # A sparse matrix of JAX is a pytree whose leaves have no axis of rows.
     leaves = tree.named_leaves(data, is_leaf=is_sparse)
     if not leaves:
         raise ValueError(f"`{argument}` must hold at least one array; got an empty pytree.")
@@ -48,9 +48,9 @@ def checked_rows(
 def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
     if is_sparse(leaf):
         raise TypeError(
-            f"`{label}` must be an array or rows of one length; got a sparse `{type(leaf).__name__}` of shape "
-            f"{tuple(leaf.shape)}. Put `iso.data.sparse_rows(matrix)` in its place, and write "
-            "`iso.data.sparse_dot(row, w)` for `row @ w` in the log-likelihood."
+            f"`{label}` must be an array or rows of equal length; got a sparse `{type(leaf).__name__}` of shape "
+            f"{tuple(leaf.shape)}. Pass `iso.data.sparse_rows(matrix)` instead, and replace `row @ w` in the "
+            "log-likelihood by `iso.data.sparse_dot(row, w)`."
         )
     x = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
     if x.dtype.kind in "OUSMm":
@@ -58,7 +58,7 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
             label,
             "numeric",
             x,
-            "Encode text, dates and objects as numbers; of a table of mixed types take `.astype(float)`.",
+            "Encode text, dates and objects as numbers; convert a table of mixed types with `.astype(float)`.",
             error=TypeError,
         )
     if x.ndim == 0:
@@ -66,7 +66,7 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
             label,
             "an array with a leading axis of rows",
             x,
-            "Put constants into the log-likelihood, not into the data.",
+            "Put constants in the log-likelihood, not in the data.",
         )
     if x.dtype.kind in "iu" and x.size and not jax.config.read("jax_enable_x64"):
         low, high = int(x.min()), int(x.max())

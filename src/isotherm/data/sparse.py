@@ -1,4 +1,4 @@
-"""Sparse design matrices as rows of one length: which columns are not zero, and what stands there."""
+"""Sparse design matrices as rows of equal length: the indices and the values of the nonzero columns."""
 
 import warnings
 from typing import Any
@@ -17,29 +17,29 @@ _KINDS = "a SciPy sparse matrix, a `BCOO`, a `BCSR` or a triple (row, column, va
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether `x` is a sparse matrix of SciPy or JAX, told by its methods: neither has to be loaded."""
+    """Return whether `x` is a sparse matrix of SciPy or JAX, judging by its methods, so that neither is imported."""
     return hasattr(x, "tocsr") or (hasattr(x, "nse") and hasattr(x, "todense"))
 
 
 def sparse_rows(matrix: Any, *, shape: tuple[int, int] | None = None) -> Rows:
-    """A sparse matrix of N rows as `{"index": int32 (N, k), "value": float32 (N, k)}`, which can stand in `data`.
+    """Return a sparse matrix of N rows as `{"index": int32 (N, k), "value": float32 (N, k)}`, for use in `data`.
 
-    k is the number of entries in the fullest row; the others are filled up with index 0 and value 0. What is
-    `row @ w` for a dense row is `iso.data.sparse_dot(row, w)`, or `jnp.sum(w[row["index"]] * row["value"])`.
+    k is the number of entries in the fullest row; the others are padded with index 0 and value 0. In place of
+    `row @ w` for a dense row write `iso.data.sparse_dot(row, w)`, or `jnp.sum(w[row["index"]] * row["value"])`.
 
     **Arguments:**
 
-    - `matrix`: of SciPy (any kind with `.tocsr()`), a `BCOO` or `BCSR` of `jax.experimental.sparse`, or a triple of
-      vectors (row, column, value), in any order; values of one place add up.
-    - `shape`: of the matrix, for a triple.
+    - `matrix`: a sparse matrix of SciPy (any kind with `.tocsr()`), a `BCOO` or `BCSR` of `jax.experimental.sparse`,
+      or a triple of vectors (row, column, value) in any order. Values at the same position add up.
+    - `shape`: the shape of the matrix, if it is given as a triple.
     """
     (row, column, value), (num_rows, width) = _triple(matrix, shape)
     counts = np.bincount(row, minlength=num_rows)
     longest = max(1, int(counts.max(initial=0)))
     if 2 * longest > width:
         warnings.warn(
-            f"The fullest row has {longest} of {width} columns: rows of that many indices and values take "
-            f"{2 * longest / width:.2g} times the memory of a dense matrix. Give that.",
+            f"The fullest row has {longest} of {width} columns: sparse rows of that length take "
+            f"{2 * longest / width:.2g} times the memory of a dense matrix. Pass a dense matrix instead.",
             IsothermWarning,
             stacklevel=2,
         )
@@ -53,21 +53,21 @@ def sparse_rows(matrix: Any, *, shape: tuple[int, int] | None = None) -> Rows:
 
 
 def sparse_dot(rows: Rows, w: Float[Array, "d ..."]) -> Float[Array, "..."]:
-    """`rows @ w` for one row or a batch of rows as `sparse_rows` makes them, and a vector or a matrix `w`."""
+    """Return `rows @ w` for a row or a batch of rows from `sparse_rows`, and a vector or matrix `w`."""
     index, value, w = (jnp.asarray(x) for x in (rows["index"], rows["value"], w))
-    # Beyond the end of `w` there is NaN, which `iso.sample` refuses, and not the last element again.
+    # An index beyond the end of `w` gives NaN, which `iso.sample` refuses, rather than the last element.
     picked = w.at[index].get(mode="fill", fill_value=jnp.nan)
     return jnp.sum(picked * value.reshape(*value.shape, *(1,) * (w.ndim - 1)), axis=index.ndim - 1)
 
 
 def _triple(matrix: Any, shape: tuple[int, int] | None) -> tuple[Triple, tuple[int, int]]:
-    """Row, column and value of all entries but zeros, and the shape."""
+    """Return row, column and value of all nonzero entries, and the shape."""
     if isinstance(matrix, tuple) and len(matrix) == 3:
         return _checked(*map(np.asarray, matrix), shape=_pair("shape", shape))
     if shape is not None:
-        raise must("shape", "None where the matrix has one", shape)
+        raise must("shape", "None if the matrix has a shape", shape)
     if not is_sparse(matrix):
-        repair = "A dense matrix can stand in `data` as it is." if hasattr(matrix, "shape") else ""
+        repair = "A dense matrix needs no conversion: pass it in `data`." if hasattr(matrix, "shape") else ""
         raise must("matrix", _KINDS, matrix, repair, error=TypeError)
     size = _pair("matrix", matrix.shape)
     if hasattr(matrix, "tocsr"):
@@ -83,14 +83,14 @@ def _triple(matrix: Any, shape: tuple[int, int] | None) -> tuple[Triple, tuple[i
             f"{size}. Write `sparse.BCOO.fromdense(matrix.todense())`."
         )
     row, column = np.asarray(matrix.indices).T
-    there = (row < size[0]) & (column < size[1])  # JAX fills up with indices beyond the end
-    return _checked(row[there], column[there], np.asarray(matrix.data)[there], shape=size)
+    inside = (row < size[0]) & (column < size[1])  # JAX pads with indices beyond the end
+    return _checked(row[inside], column[inside], np.asarray(matrix.data)[inside], shape=size)
 
 
 def _pair(name: str, shape: Any) -> tuple[int, int]:
     if not isinstance(shape, tuple) or len(shape) != 2 or min(shape) < 1 or shape[1] >= 2**31:
-        what = "two numbers from 1 on, of rows and of columns"
-        raise must(name, what if name == "shape" else f"of a shape of {what}", shape)
+        rule = "two positive integers, (rows, columns)"
+        raise must(name, rule if name == "shape" else f"of a shape of {rule}", shape)
     return int(shape[0]), int(shape[1])
 
 
@@ -102,13 +102,13 @@ def _checked(
             raise must(f"{name}` of `matrix", f"one integer for each of {value.size} values", x)
         if x.size and not 0 <= x.min() <= x.max() < end:
             worst = x.min() if x.min() < 0 else x.max()
-            raise must(f"{name}` of `matrix", f"from 0 to {end - 1}, counted from 0", worst)
+            raise must(f"{name}` of `matrix", f"from 0 to {end - 1}", worst, "Indices start at 0.")
     if not (value.dtype == bool or jnp.issubdtype(value.dtype, np.number)) or np.iscomplexobj(value):
         raise TypeError(f"`value` of `matrix` must be real numbers; got {describe(value)}.")
-    full = value != 0
-    return (row[full].astype(np.int64), column[full].astype(np.int64), value[full]), shape
+    nonzero = value != 0
+    return (row[nonzero].astype(np.int64), column[nonzero].astype(np.int64), value[nonzero]), shape
 
 
 def _floating(dtype: np.dtype) -> np.dtype:
-    """32 bits, or 64 where they are given and JAX has them."""
+    """Return the floating dtype of 32 bits, or of 64 if the values have them and JAX allows it."""
     return jax.dtypes.canonicalize_dtype(np.result_type(dtype, np.float32))

@@ -1,4 +1,4 @@
-"""Rows drawn with unequal probabilities, and the weights that make up for it."""
+"""Rows drawn with unequal probabilities, and the weights that correct for it."""
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +11,15 @@ from isotherm.records import Batch
 
 
 class Weighted(MinibatchPlan):
-    r"""Row i is drawn with probability $p_i = r_i/\sum_j r_j$, independently in each step, and weighs $1/(Np_i)$.
+    r"""Draws row i with probability $p_i = r_i/\sum_j r_j$, independently in each step, with weight $1/(Np_i)$.
 
-    The force is as right as with equal probabilities, for any r, and less noisy where r is larger for the rows whose
-    gradients vary more: a rare feature is in few rows, on which all that is known of its parameter depends.
+    The force is unbiased for any r, and less noisy if r is larger for rows whose gradients vary more. A rare feature,
+    for example, appears in few rows, and they hold all the information about its parameter.
 
     **Arguments:**
 
-    - `tickets`: r, a whole number from 1 on for each row. A table of their sum is kept, from which a row is drawn
-      at the price of one more look-up.
+    - `tickets`: r, a positive integer for each row. The plan stores a table as long as their sum, and drawing a row
+      costs one more look-up.
     """
 
     table: Int[Array, " tickets"]
@@ -30,10 +30,10 @@ class Weighted(MinibatchPlan):
     def __init__(self, tickets: np.ndarray) -> None:
         tickets = np.asarray(tickets)
         if tickets.ndim != 1 or tickets.dtype.kind not in "iu" or not len(tickets) or tickets.min() < 1:
-            raise must("tickets", "one whole number from 1 on for each row", tickets)
+            raise must("tickets", "one positive integer for each row", tickets)
         total = int(tickets.sum(dtype=np.int64))
         if total >= 2**31:
-            raise must("tickets", "2^31 at most in all", total, "Divide them by a common factor.")
+            raise must("tickets", "below 2^31 in total", total, "Divide them by a common factor.")
         self.table = jnp.asarray(np.repeat(np.arange(len(tickets), dtype=np.int32), tickets))
         self.weights = jnp.asarray(total / (len(tickets) * tickets.astype(np.float64)), float)
 

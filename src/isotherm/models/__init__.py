@@ -1,4 +1,4 @@
-"""Models with known answers, and models of the paper's experiments."""
+"""The models of the paper's experiments, one of which has a posterior that is known exactly."""
 
 from isotherm.models.classifiers import drbm as drbm
 from isotherm.models.classifiers import logistic_regression as logistic_regression

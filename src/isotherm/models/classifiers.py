@@ -1,8 +1,8 @@
 """Classifiers as posteriors: logistic regression, softmax regression, discriminative restricted Boltzmann machine.
 
-Rows are `{"x": (N, F), "y": (N,)}` as `iso.data.load(name).train` gives them: of two classes y is -1 or 1, which is
-for `logistic_regression`, and of more 0, 1, ... A label of no class has the likelihood NaN, and so has its gradient.
-Priors are N(0, prior_scale^2).
+Rows are `{"x": (N, F), "y": (N,)}`, as `iso.data.load(name).train` returns them. With two classes y is -1 or 1, as
+`logistic_regression` takes it; with more it is 0, 1, ... For a label that is not a class, the log-likelihood and its
+gradient are NaN. Priors are N(0, prior_scale^2).
 """
 
 import functools
@@ -22,17 +22,17 @@ Params = dict[str, Array]
 
 
 def logistic_regression(prior_scale: float = 1.0) -> Posterior:
-    r"""The posterior of a vector w of F weights; y is -1 or 1.
+    r"""Return the posterior of a vector w of F weights; y is -1 or 1.
 
     $$p(y|x) = \frac{1}{1 + e^{-y\,w\cdot x}}$$
 
-    A column of ones in x is an intercept.
+    For an intercept, put a column of ones in x.
     """
     return _logistic(_checked(prior_scale))
 
 
 def softmax_regression(prior_scale: float = 1.0) -> Posterior:
-    r"""The posterior of `{"W": (C, F), "b": (C,)}`; y is 0, ..., C - 1.
+    r"""Return the posterior of `{"W": (C, F), "b": (C,)}`; y is 0, ..., C - 1.
 
     $$p(y|x) \propto e^{b_y + W_y\cdot x}$$
     """
@@ -40,7 +40,7 @@ def softmax_regression(prior_scale: float = 1.0) -> Posterior:
 
 
 def drbm(prior_scale: float = 1.0) -> Posterior:
-    r"""The posterior of `{"W": (H, F), "U": (H, C), "c": (H,), "d": (C,)}`; y is 0, ..., C - 1.
+    r"""Return the posterior of `{"W": (H, F), "U": (H, C), "c": (H,), "d": (C,)}`; y is 0, ..., C - 1.
 
     The conditional distribution of the label in a restricted Boltzmann machine with H hidden units (Larochelle &
     Bengio 2008), in which the biases of the inputs cancel:
@@ -51,12 +51,12 @@ def drbm(prior_scale: float = 1.0) -> Posterior:
 
 
 def softmax_scores(params: Params, x: Float[Array, "n F"]) -> Float[Array, "n C"]:
-    """log p(y|x) of each class, up to a constant in y."""
+    """Return log p(y|x) of each class, up to a constant in y."""
     return x @ params["W"].T + params["b"][None]
 
 
 def drbm_scores(params: Params, x: Float[Array, "n F"]) -> Float[Array, "n C"]:
-    """log p(y|x) of each class, up to a constant in y."""
+    """Return log p(y|x) of each class, up to a constant in y."""
     inputs = x @ params["W"].T + params["c"][None]
     hidden = jax.nn.softplus(inputs[:, :, None] + params["U"][None])
     return jnp.sum(hidden, axis=1) + params["d"][None]
@@ -65,7 +65,7 @@ def drbm_scores(params: Params, x: Float[Array, "n F"]) -> Float[Array, "n C"]:
 def drbm_init(
     features: int, hidden: int, classes: int, *, key: Key[Array, ""], scale: float | None = None
 ) -> Params:
-    """Weights from N(0, scale^2), by default with a variance of 1/F for W and 1/H for U, and biases of zero."""
+    """Return weights from N(0, scale^2), by default with variance 1/F for W and 1/H for U, and biases of zero."""
     for name, count in (("features", features), ("hidden", hidden), ("classes", classes)):
         check_count(name, count, minimum=1)
     keys = jax.random.split(key)
@@ -78,7 +78,7 @@ def drbm_init(
     }
 
 
-# Cached, for one object is one compilation.
+# Cached, since every new posterior object is compiled anew.
 @functools.cache
 def _logistic(prior_scale: float) -> Posterior:
     def log_likelihood(w: Float[Array, " F"], rows: Rows) -> Float[Array, " n"]:

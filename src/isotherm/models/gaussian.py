@@ -1,4 +1,4 @@
-"""A normal sample with unknown mean and precision: the one model here whose posterior is known exactly."""
+"""A normal sample with unknown mean and precision, whose posterior is known exactly."""
 
 import dataclasses
 import math
@@ -17,37 +17,38 @@ _LOG_2_PI = math.log(2 * math.pi)
 
 
 def log_likelihood(params: Params, x: Float[Array, ""]) -> Float[Array, ""]:
-    """log N(x | mu, precision gamma)."""
+    """Return log N(x | mu, precision gamma)."""
     return _normal(x, params["mu"], params["gamma"])
 
 
 def log_prior(params: Params) -> Float[Array, ""]:
-    """log N(mu | 0, precision gamma) + log Gamma(gamma | 1, 1)."""
+    """Return log N(mu | 0, precision gamma) + log Gamma(gamma | 1, 1)."""
     return _normal(params["mu"], 0.0, params["gamma"]) - params["gamma"]
 
 
 def _normal(x: Array | float, mean: Array | float, precision: Array) -> Array:
-    # log sqrt(gamma) and not log(gamma) / 2: the gradient 1/gamma is finite for gamma < 0 too, and a chain
-    # that stepped out of the support would go on unnoticed. The root makes it NaN there, and the chain stops.
+    # log sqrt(gamma) and not log(gamma) / 2, whose gradient 1/gamma is finite for gamma < 0 too: a chain that left
+    # the support would go on unnoticed. The gradient of the root is NaN for gamma < 0, and the chain stops.
     return jnp.log(jnp.sqrt(precision)) - precision * (x - mean) ** 2 / 2 - _LOG_2_PI / 2
 
 
 def gaussian() -> Posterior:
-    r"""The posterior of `{"mu", "gamma"}` given a vector of numbers.
+    r"""Return the posterior of `{"mu", "gamma"}` given a vector of numbers.
 
     $$x_i \sim N(\mu, \gamma^{-1}), \qquad \mu \mid \gamma \sim N(0, \gamma^{-1}), \qquad
       \gamma \sim \mathrm{Gamma}(1, 1).$$
 
-    gamma is sampled as it is, without a transform: a step that leaves gamma > 0 ends the chain.
+    gamma is sampled without a transform: a step to gamma <= 0 ends the chain.
     """
     return Posterior(log_likelihood, log_prior)
 
 
 @dataclasses.dataclass(frozen=True)
 class NormalGamma:
-    r"""$\mu \mid \gamma \sim N(m, (\kappa\gamma)^{-1})$ and $\gamma \sim \mathrm{Gamma}(\alpha, \beta)$.
+    r"""The normal-gamma distribution.
 
-    beta is a rate: the mean of gamma is alpha / beta.
+    $\mu \mid \gamma \sim N(m, (\kappa\gamma)^{-1})$ and $\gamma \sim \mathrm{Gamma}(\alpha, \beta)$. beta is a rate:
+    the mean of gamma is alpha / beta.
     """
 
     mean: float
@@ -67,7 +68,7 @@ class NormalGamma:
         }
 
     def log_density(self, mu: np.ndarray | float, gamma: np.ndarray | float) -> np.ndarray | float:
-        """log of the joint density."""
+        """Return the log of the joint density."""
         from scipy import stats
 
         normal: Any = stats.norm(self.mean, 1 / np.sqrt(self.kappa * gamma))
@@ -75,7 +76,7 @@ class NormalGamma:
 
 
 def exact_posterior(x: np.ndarray) -> NormalGamma:
-    """What `gaussian()` has to give for the numbers `x`, in closed form."""
+    """Return the exact posterior of `gaussian()` given the numbers `x`."""
     x = np.asarray(x, np.float64)
     N, mean = len(x), float(x.mean())
     return NormalGamma(

@@ -1,4 +1,4 @@
-"""From columns of a table to a matrix: categories against a reference level, standardised, with names."""
+"""Design matrices: the columns of a table as a standardised matrix with named columns and coded categories."""
 
 import dataclasses
 import difflib
@@ -12,20 +12,21 @@ from jaxtyping import Array, Bool, Float
 
 from isotherm.errors import IsothermWarning, must
 
-_LEVELS = 100  # of a category; text with more is a mistake in a column of numbers more often than not
-FAR = 1e4  # standard deviations between a column and zero: more, and 32 bits do not hold its intercept
-_DEPENDENT = 1e-6  # eigenvalue of the correlations below which columns depend on each other
-_MOST, _ROWS = 2000, 65536  # columns for which that is looked at; rows taken at a time
+_MAX_LEVELS = 100  # of a category: text with more is usually a mistake in a column of numbers
+FAR = 1e4  # largest distance of a mean from zero, in sd: beyond it, 32 bits cannot hold the intercept
+_DEPENDENT = 1e-6  # eigenvalue of the correlation matrix below which columns are linearly dependent
+_MAX_COLUMNS, _ROWS = 2000, 65536  # most columns that are checked for dependence; rows per block
 
 
 class Standardized(eqx.Module):
-    r"""Coefficients in the units of their columns, from those of standardised ones: a transform of vectors.
+    r"""A transform from coefficients of standardised columns to coefficients in the units of the columns.
 
-    With columns of mean m and scale s and a response of origin o and unit u, from intercept a and coefficients b
+    With m and s the mean and scale of the columns, and o and u the origin and unit of the response, intercept a and
+    coefficients b become
 
     $$\beta_j = u b_j / s_j, \qquad \alpha = o + u a - \sum_j \beta_j m_j.$$
 
-    The vector is the intercept and the coefficients, along the last axis.
+    The last axis of a vector holds the intercept, then the coefficients.
     """
 
     center: Float[Array, " F"]
@@ -34,36 +35,36 @@ class Standardized(eqx.Module):
     unit: float = 1.0
 
     def __call__(self, x: Float[Array, "*rows K"]) -> Float[Array, "*rows K"]:
-        """Per unit of the column."""
-        slopes = self.unit * x[..., 1:] / self._wide(self.scale, x)
+        """Return coefficients per unit of the column."""
+        slopes = self.unit * x[..., 1:] / self._broadcast(self.scale, x)
         intercept = self.origin + self.unit * x[..., :1] - self._shift(slopes)
         return jnp.concatenate([intercept, slopes], axis=-1)
 
     def inv(self, y: Float[Array, "*rows K"]) -> Float[Array, "*rows K"]:
-        """Per standard deviation of the column."""
+        """Return coefficients per standard deviation of the column."""
         slopes = y[..., 1:]
         intercept = (y[..., :1] + self._shift(slopes) - self.origin) / self.unit
-        return jnp.concatenate([intercept, slopes * self._wide(self.scale, y) / self.unit], axis=-1)
+        return jnp.concatenate([intercept, slopes * self._broadcast(self.scale, y) / self.unit], axis=-1)
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """Of each vector: a constant."""
+        """Return the log of the volume change at each vector, which is a constant."""
         del y
         volume = x.shape[-1] * jnp.log(self.unit) - jnp.sum(jnp.log(self.scale))
         return jnp.broadcast_to(volume.astype(x.dtype), x.shape[:-1])
 
     def _shift(self, slopes: Array) -> Array:
-        return jnp.sum(slopes * self._wide(self.center, slopes), axis=-1, keepdims=True)
+        return jnp.sum(slopes * self._broadcast(self.center, slopes), axis=-1, keepdims=True)
 
-    def _wide(self, row: Array, like: Array) -> Array:
+    def _broadcast(self, row: Array, like: Array) -> Array:
         return row.astype(like.dtype).reshape((1,) * (like.ndim - 1) + (-1,))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Design:
-    """Columns as a matrix, (x - center) / scale of each, their names, and the levels of each category.
+    """A matrix of standardised columns, (x - center) / scale, with their names and the levels of each category.
 
-    The first level is the one that the others are compared with. The scale is the standard deviation or, of a column
-    of two values, what lies between them.
+    The first level is the reference level. The scale is the standard deviation or, for a column of two values, the
+    distance between them.
     """
 
     x: Float[np.ndarray, "N F"]
@@ -80,7 +81,7 @@ def design(
     categorical: Sequence[str] = (),
     standardize: bool = True,
 ) -> Design:
-    """The matrix of `features`: numbers, and text or `categorical` columns as one column a level but the first."""
+    """Return the matrix of `features`. Text and `categorical` columns become one column per level but the first."""
     parts: list[tuple[str, np.ndarray]] = []
     categories = {}
     for name in features:
@@ -106,18 +107,18 @@ def design(
             rule = f"within {FAR:g} standard deviations of zero"
             raise must(name, rule, float(mean), "Subtract a round number near its mean.")
         if standardize:
-            # Of two values, a rare one would make the standard deviation small and its prior absurdly wide.
+            # If one of two values is rare, the standard deviation is small and a prior in its units absurdly wide.
             ends = values.min(), values.max()
-            two = bool(np.all((values == ends[0]) | (values == ends[1])))
-            center[i], scale[i] = mean, ends[1] - ends[0] if two else sd
+            binary = bool(np.all((values == ends[0]) | (values == ends[1])))
+            center[i], scale[i] = mean, ends[1] - ends[0] if binary else sd
         x[:, i] = (values - center[i]) / scale[i]
-    _warn_of_dependent(x, [name for name, _ in parts])
+    _warn_if_dependent(x, [name for name, _ in parts])
     return Design(x, tuple(name for name, _ in parts), center, scale, categories)
 
 
-def _warn_of_dependent(x: Float[np.ndarray, "N F"], names: Sequence[str]) -> None:
-    """Where a column follows from others, only the prior tells their coefficients apart."""
-    if x.shape[1] > min(_MOST, len(x) - 1):
+def _warn_if_dependent(x: Float[np.ndarray, "N F"], names: Sequence[str]) -> None:
+    """Warn if some columns are linearly dependent: only the prior then tells their coefficients apart."""
+    if x.shape[1] > min(_MAX_COLUMNS, len(x) - 1):
         return
     total, square = np.zeros(x.shape[1]), np.zeros((x.shape[1],) * 2)
     for begin in range(0, len(x), _ROWS):
@@ -127,29 +128,33 @@ def _warn_of_dependent(x: Float[np.ndarray, "N F"], names: Sequence[str]) -> Non
     sd = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(sd, sd))
     if values[0] < _DEPENDENT:
-        part = np.abs(vectors[:, 0])
-        own = [f"`{name}`" for name, size in zip(names, part, strict=True) if size > 0.01 * part.max()]
-        more = f" and {len(own) - 10} more" if len(own) > 10 else ""
+        sizes = np.abs(vectors[:, 0])
+        dependent = [
+            f"`{name}`" for name, size in zip(names, sizes, strict=True) if size > 0.01 * sizes.max()
+        ]
+        more = f" and {len(dependent) - 10} more" if len(dependent) > 10 else ""
         warnings.warn(
-            f"The columns {', '.join(own[:10])}{more} depend on each other, such as shares that sum to one: only the "
-            "prior tells their coefficients apart. Leave one of them out to compare the others with it.",
+            f"The columns {', '.join(dependent[:10])}{more} are linearly dependent, like shares that sum to one: "
+            "only the prior tells their coefficients apart. Leave one of them out to compare the others with it.",
             IsothermWarning,
             stacklevel=4,
         )
 
 
 def complete(columns: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " N"]:
-    """Which rows have a value in every column."""
-    whole = ~np.any([lacking(values) for values in columns.values()], axis=0)
-    if not whole.any():
-        gaps = {name: int(lacking(values).sum()) for name, values in columns.items()}
+    """Return which rows have a value in every column; at least one must."""
+    is_complete = ~np.any([is_missing(values) for values in columns.values()], axis=0)
+    if not is_complete.any():
+        gaps = {name: int(is_missing(values).sum()) for name, values in columns.items()}
         worst = max(gaps, key=lambda name: gaps[name])
-        raise ValueError(f"the table must have a row without gaps; `{worst}` lacks {gaps[worst]} values.")
-    return whole
+        raise ValueError(
+            f"the table must have a row without missing values; `{worst}` lacks {gaps[worst]} values."
+        )
+    return is_complete
 
 
-def lacking(values: np.ndarray) -> Bool[np.ndarray, " N"]:
-    """Which rows of a column lack a value."""
+def is_missing(values: np.ndarray) -> Bool[np.ndarray, " N"]:
+    """Return which rows of a column have no value."""
     import pandas as pd
 
     gaps = np.asarray(pd.isna(values))
@@ -157,50 +162,50 @@ def lacking(values: np.ndarray) -> Bool[np.ndarray, " N"]:
 
 
 def check_column(role: str, name: str, columns: Mapping[str, np.ndarray]) -> None:
-    """Refuse a name that no column has, with the nearest that one has."""
+    """Refuse a name that is not a column, suggesting the closest one that is."""
     if name not in columns:
         near = difflib.get_close_matches(name, columns, n=1)
-        hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(list(columns)[:30])}."
+        hint = f"Did you mean `{near[0]}`?" if near else f"The columns are {', '.join(list(columns)[:30])}."
         raise must(role, "a column of the table", name, hint)
 
 
 def numbers(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
-    """One column of finite numbers."""
+    """Return a column of finite numbers as floats; refuse any other."""
     if values.dtype == object or values.dtype.kind not in "biuf" or values.ndim != 1:
         example = next((v for v in values if not _is_number(v)), values[0]) if values.ndim == 1 else values
-        raise must(name, "a column of numbers", example, f"It stands in row {_row(values, example)}.")
-    found = values.astype(np.float64)
-    bad = ~np.isfinite(found)
+        raise must(name, "a column of numbers", example, f"It is in row {_row(values, example)}.")
+    floats = values.astype(np.float64)
+    bad = ~np.isfinite(floats)
     if bad.any():
-        raise _missing(name, bad, "infinite" if np.isinf(found[bad][0]) else "missing")
-    return found
+        raise _missing(name, bad, "infinite" if np.isinf(floats[bad][0]) else "missing")
+    return floats
 
 
 def positive_numbers(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
-    """One column of positive numbers."""
-    found = numbers(name, values)
-    return _held("positive numbers", name, found, found > 0)
+    """Return a column of positive numbers as floats; refuse any other."""
+    floats = numbers(name, values)
+    return _checked("positive numbers", name, floats, floats > 0)
 
 
 def counts(name: str, values: np.ndarray) -> Float[np.ndarray, " N"]:
-    """One column of counts."""
-    found = numbers(name, values)
-    return _held("counts: 0, 1, 2, ...", name, found, (found >= 0) & (found == np.round(found)))
+    """Return a column of counts as floats; refuse any other."""
+    floats = numbers(name, values)
+    return _checked("counts: 0, 1, 2, ...", name, floats, (floats >= 0) & (floats == np.round(floats)))
 
 
 def factor(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The levels of a column in order, and the number of the level in each row."""
+    """Return the sorted levels of a column, and the index of the level in each row."""
     import pandas as pd
 
     codes, levels = pd.factorize(values, sort=values.dtype != object)
     if (codes < 0).any():
         raise _missing(name, codes < 0, "missing")
-    if len(levels) > _LEVELS:
+    if len(levels) > _MAX_LEVELS:
         example = next((v for v in values if not _is_number(v)), values[0])
-        rule = f"a column of numbers, or of text with at most {_LEVELS} different values"
+        rule = f"a column of numbers, or of text with at most {_MAX_LEVELS} different values"
         repair = (
-            f"It has {len(levels)}, such as this in row {_row(values, example)}. Leave a column of names out: "
-            "`exclude` names such columns."
+            f"The column has {len(levels)}, such as this one in row {_row(values, example)}. If it holds names, list "
+            "it in `exclude`."
         )
         raise must(name, rule, example, repair)
     texts = [level_text(level) for level in levels]
@@ -211,15 +216,15 @@ def factor(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 
 def level_text(level: object) -> str:
-    """A level as a file shows it; of a number all digits, so that no other number has this text."""
+    """Return a level as a file shows it, and a number with all the digits that tell it from other numbers."""
     short = f"{level:g}" if isinstance(level, float) else str(level)
     return short if not isinstance(level, float) or float(short) == level else str(level)
 
 
-def _held(rule: str, name: str, values: np.ndarray, good: np.ndarray) -> np.ndarray:
-    if not good.all():
-        row = int(np.argmax(~good))
-        raise must(name, f"a column of {rule}", float(values[row]), f"It stands in row {row + 1}.")
+def _checked(rule: str, name: str, values: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    if not valid.all():
+        row = int(np.argmax(~valid))
+        raise must(name, f"a column of {rule}", float(values[row]), f"It is in row {row + 1}.")
     return values
 
 
@@ -227,12 +232,12 @@ def _constant(name: str, value: object) -> Exception:
     return must(name, "a column that varies", value, "All rows have this value: leave the column out.")
 
 
-def _missing(name: str, bad: np.ndarray, what: str) -> Exception:
+def _missing(name: str, bad: np.ndarray, kind: str) -> Exception:
     count = int(bad.sum())
-    drop = '`missing = "drop"` leaves such rows out, and `exclude` leaves out the column.'
+    drop = 'Use `missing = "drop"` to leave such rows out, or `exclude` to leave out the column.'
     return ValueError(
-        f"column `{name}` must have a value in every row; row {int(np.argmax(bad)) + 1} is {what} ({count} of "
-        f"{len(bad)} rows). {drop if what == 'missing' else 'Mend the table.'}"
+        f"column `{name}` must have a value in every row; the value in row {int(np.argmax(bad)) + 1} is {kind} "
+        f"({count} of {len(bad)} rows). {drop if kind == 'missing' else 'Correct the table.'}"
     )
 
 

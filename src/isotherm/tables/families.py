@@ -1,6 +1,6 @@
-"""The densities of regressions, and their priors.
+"""The likelihoods and priors of the regressions.
 
-Priors are on coefficients of standardised columns: weak, and the same whatever the units.
+Priors are on the coefficients of standardised columns: weak, and independent of the units.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from isotherm.tables.design import Standardized
 MODELS = ("linear", "student-t", "logistic", "softmax", "poisson", "negative-binomial")
 COUNTS, CLASSES = ("poisson", "negative-binomial"), ("logistic", "softmax")
 SCALES = {"linear": "sigma", "student-t": "sigma", "negative-binomial": "dispersion"}
-_LARGE = 20.0  # 1/dispersion from which Stirling's series is exact in 32 bits
+_LARGE = 20.0  # 1/dispersion above which Stirling's series is exact in 32 bits
 
 Params = dict[str, Array]
 Rows = dict[str, Array]
@@ -26,11 +26,11 @@ Rows = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Prior:
-    """Scales of the priors, on standardised columns and, where it is continuous, a standardised target.
+    """The scales of the priors, for standardised columns and, if it is continuous, a standardised target.
 
-    - `coefficients`, `intercept`: N(0, scale^2). Of counts, the intercept is around the log of the mean rate.
+    - `coefficients`, `intercept`: N(0, scale^2). For counts, the intercept is relative to the log of the mean rate.
     - `sigma`: exponential with this mean (`linear`, `student-t`).
-    - `dispersion`: its root is half-normal with this scale (`negative-binomial`).
+    - `dispersion`: its square root is half-normal with this scale (`negative-binomial`).
     - `degrees_of_freedom`: of `student-t`, fixed.
     """
 
@@ -47,47 +47,48 @@ class Prior:
                 raise must(field.name, "a positive number", value)
 
     def describe(self, model: str, *, standardize: bool) -> dict[str, str]:
-        """What it says of the parameters of a model, in words."""
-        per, of = (
-            ("sd of the column, or between its two values", "sd of the target")
+        """Return the prior of each parameter of a model, in words."""
+        per, unit = (
+            ("sd of the column, or per difference between the values of a binary column", "sd of the target")
             if standardize
             else ("unit of the column", "units")
         )
-        where = "columns are at their means" if standardize else "columns are zero"
+        origin = "with all columns at their means" if standardize else "with all columns at zero"
         around = "around the log of the mean rate" if model in COUNTS else "around zero"
         if model in SCALES and SCALES[model] == "sigma" and standardize:
             around = "around the mean of the target"
-        told = {
+        priors = {
             "coefficients": f"normal, sd {self.coefficients:g} per {per}",
-            "intercept": f"normal, sd {self.intercept:g}, {around}, where {where}",
+            "intercept": f"normal, sd {self.intercept:g}, {around}, {origin}",
         }
         if SCALES.get(model) == "sigma":
-            told["sigma"] = f"exponential, mean {self.sigma:g} {of}"
+            priors["sigma"] = f"exponential, mean {self.sigma:g} {unit}"
         if SCALES.get(model) == "dispersion":
-            told["dispersion"] = f"its root is half-normal, sd {self.dispersion:g}"
-        return told
+            priors["dispersion"] = f"its square root is half-normal, sd {self.dispersion:g}"
+        return priors
 
 
 class Likelihood(eqx.Module):
-    """log p(y|x) of each row, in the units of the target."""
+    """The log-likelihood log p(y|x) of each row, in the units of the target."""
 
     standard: Standardized
     model: str = eqx.field(static=True)
     freedom: int | float = eqx.field(static=True)
 
     def __call__(self, params: Params, rows: Rows) -> Float[Array, " n"]:
-        """Of a batch."""
+        """Return the log-likelihood of each row of a batch."""
         eta = self._predictor(params, rows)
         if self.model == "softmax":
             value = jnp.take_along_axis(jax.nn.log_softmax(eta), rows["y"][:, None], axis=1)[:, 0]
         else:
-            value = self._of(eta, rows["y"], params)
+            value = self._log_density(eta, rows["y"], params)
         return value * rows["weight"] if "weight" in rows else value
 
     def expected(self, params: Params, rows: Rows) -> Float[Array, "n ..."]:
-        """The expected response of each row, or the location of a Student t; of classes, their probabilities.
+        """Return the expected response of each row (for a Student t, its location), or class probabilities.
 
-        Of two classes that of the second, of more all of them, (n, C). Targets are as they are: with unit 1.
+        With two classes this is the probability of the second, with more it is those of all classes, (n, C).
+        The target is not standardised: its unit is 1.
         """
         eta = self._predictor(params, rows)
         if self.model == "softmax":
@@ -97,7 +98,7 @@ class Likelihood(eqx.Module):
         return jnp.exp(eta) if self.model in COUNTS else eta
 
     def _predictor(self, params: Params, rows: Rows) -> Float[Array, "n ..."]:
-        """The linear predictor of each row, (n,); of a softmax the scores of all classes, (n, C)."""
+        """Return the linear predictor of each row, (n,), or for a softmax the scores of all classes, (n, C)."""
         b = self.standard.inv(params["coefficients"])
         eta = rows["x"] @ b[..., 1:].T
         if self.model == "softmax":
@@ -108,7 +109,9 @@ class Likelihood(eqx.Module):
             eta = eta + self.standard.origin
         return eta + rows["offset"] if "offset" in rows else eta
 
-    def _of(self, eta: Float[Array, " n"], y: Float[Array, " n"], params: Params) -> Float[Array, " n"]:
+    def _log_density(
+        self, eta: Float[Array, " n"], y: Float[Array, " n"], params: Params
+    ) -> Float[Array, " n"]:
         if self.model == "logistic":
             return jax.nn.log_sigmoid((2 * y - 1) * eta)
         if self.model == "poisson":
@@ -124,13 +127,13 @@ class Likelihood(eqx.Module):
 
 
 class LogPrior(eqx.Module):
-    """log pi(theta), up to a constant."""
+    """The log-prior log pi(theta), up to a constant."""
 
     standard: Standardized
     prior: Prior = eqx.field(static=True)
 
     def __call__(self, params: Params) -> Float[Array, ""]:
-        """At one place."""
+        """Return the log-prior at one position."""
         b = self.standard.inv(params["coefficients"])
         value = -0.5 * jnp.sum((b[..., 1:] / self.prior.coefficients) ** 2)
         value -= 0.5 * jnp.sum((b[..., 0] / self.prior.intercept) ** 2)
@@ -143,7 +146,10 @@ class LogPrior(eqx.Module):
 
 
 def _negative_binomial(eta: Array, y: Array, r: Array) -> Float[Array, " n"]:
-    """With mean exp(eta) and variance mean + mean^2 / r; without the cancellation of log-gammas at a large r."""
+    """Return the log-density with mean exp(eta) and variance mean + mean^2 / r.
+
+    It avoids the cancellation of log-gammas at large r.
+    """
     small, large = jnp.minimum(r, _LARGE), jnp.maximum(r, _LARGE)
     by_gamma = gammaln(y + small) - gammaln(small) - y * jnp.log(small)
     series = lambda z: 1 / (12 * z) - 1 / (360 * z**3)

@@ -1,4 +1,4 @@
-"""A regression whose draws are at hand, and the rows of a new table as it takes them."""
+"""The regression behind a set of draws, and the rows of a new table in the form that it takes."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from isotherm.tables.design import (
     check_column,
     complete,
     counts,
-    lacking,
+    is_missing,
     level_text,
     numbers,
     positive_numbers,
@@ -23,16 +23,16 @@ from isotherm.tables.families import CLASSES, COUNTS
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-_SHOWN = 10  # levels in a message
+_SHOWN = 10  # names or levels listed in a message
 
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
     """A regression as `draws.about.model` records it.
 
-    - `names`: of the coefficients, without the intercept.
-    - `levels`: of each feature that is a category, in order; the first is the one that others are compared with.
-    - `classes`: of the target, in order; of two the model gives the chance of the second.
+    - `names`: the names of the coefficients, without the intercept.
+    - `levels`: the levels of each categorical feature, in order; the first is the reference level.
+    - `classes`: the classes of the target, in order; with two, the model gives the probability of the second.
     """
 
     model: str
@@ -48,12 +48,12 @@ class Fitted:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NewRows:
-    """Rows of a table that lack nothing.
+    """The rows of a table without missing values.
 
-    - `complete`: which rows of the table they are.
-    - `x`: the columns of the model, less `center`, so that 32 bits hold what tells rows apart.
-    - `offset`: what is added to the linear predictor: offset and log exposure; `None` where there is neither.
-    - `y`: the target as numbers, NaN where it is not known; `None` where it is known of no row.
+    - `complete`: which rows of the table these are.
+    - `x`: the columns of the model minus `center`, so that 32 bits can tell the rows apart.
+    - `offset`: what is added to the linear predictor, offset plus log exposure; `None` if there is neither.
+    - `y`: the target as numbers, NaN where it is unknown; `None` if it is unknown for every row.
     """
 
     complete: Bool[np.ndarray, " N"]
@@ -64,18 +64,18 @@ class NewRows:
 
 
 def fitted(draws: "Draws") -> Fitted:
-    """The regression that these are draws of; refuses draws of anything else."""
+    """Return the regression that the draws are from; refuse draws from anything else."""
     record = draws.about.model
     if "model" in record and "levels" not in record:
-        rule = "those of a run that recorded the levels of its categories"
-        raise must("draws", rule, record["model"], "An earlier version did not: sample anew.")
+        rule = "from a run that recorded the levels of its categories"
+        raise must("draws", rule, record["model"], "Earlier versions did not record them: sample again.")
     if "model" not in record:
         raise must(
             "draws",
-            "those of a regression that `isotherm sample` knows by name",
+            "from a regression that `isotherm sample` knows by name",
             record.get("function"),
-            "Of a model of your own only you know what it predicts: write that as a function of parameters and rows, "
-            "and call `iso.predict(draws, function, rows)` in Python.",
+            "For your own model, write what it predicts as a function of parameters and rows, and call "
+            "`iso.predict(draws, function, rows)` in Python.",
         )
     return Fitted(
         model=record["model"],
@@ -91,9 +91,9 @@ def fitted(draws: "Draws") -> Fitted:
 
 
 def new_rows(model: Fitted, columns: Mapping[str, np.ndarray], *, missing: str = "refuse") -> NewRows:
-    """The rows of `columns` as the model takes them, after every value that it needs is found to be fit.
+    """Return the rows of `columns` in the form that the model takes. Every value that it needs is checked first.
 
-    With `missing="empty"` rows that lack a value are left out, and refused else. Other columns are not looked at.
+    Rows with a missing value are refused, or left out with `missing="empty"`. Other columns are ignored.
     """
     if missing not in ("refuse", "empty"):
         raise must("missing", '"refuse" or "empty"', missing)
@@ -104,30 +104,31 @@ def new_rows(model: Fitted, columns: Mapping[str, np.ndarray], *, missing: str =
     used = {name: columns[name] for _, name in roles}
     if missing == "refuse":
         _refuse_gaps(used)
-    whole = complete(used)
+    is_complete = complete(used)
     parts: list[tuple[str, np.ndarray]] = []
     for name in model.features:
         parts += _feature(name, used[name], model.levels.get(name))
     if (names := tuple(name for name, _ in parts)) != model.names:
         raise must("table", f"one with the columns of the model, {_some(model.names)}", _some(names))
-    x = np.empty((int(whole.sum()), len(parts)), np.float32)
+    x = np.empty((int(is_complete.sum()), len(parts)), np.float32)
     center = np.empty(len(parts))
     for i, (_, values) in enumerate(parts):
-        kept = values[whole].astype(np.float64)
+        kept = values[is_complete].astype(np.float64)
         center[i] = kept.mean()
         x[:, i] = kept - center[i]
     added = [] if model.offset is None else [numbers(model.offset, _filled(used[model.offset]))]
     if model.exposure is not None:
         added.append(np.log(positive_numbers(model.exposure, _filled(used[model.exposure]))))
-    offset = np.sum(added, axis=0)[whole].astype(np.float32) if added else None
-    y = _target(model, columns[model.target])[whole] if model.target in columns else np.full(len(x), np.nan)
-    return NewRows(whole, x, center, offset, None if np.isnan(y).all() else y)
+    offset = np.sum(added, axis=0)[is_complete].astype(np.float32) if added else None
+    target = columns.get(model.target)
+    y = np.full(len(x), np.nan) if target is None else _target(model, target)[is_complete]
+    return NewRows(is_complete, x, center, offset, None if np.isnan(y).all() else y)
 
 
 def _feature(name: str, values: np.ndarray, levels: Sequence[str] | None) -> list[tuple[str, np.ndarray]]:
-    """The columns of the matrix that a feature makes, by name. Gaps are filled: their rows are not used."""
+    """Return the matrix columns that a feature makes, by name. Missing values are filled: their rows are unused."""
     if levels is not None:
-        repair = "Leave such rows out, or sample anew from a table that has this level."
+        repair = "Leave such rows out, or sample again from a table that has this level."
         codes = _codes(name, values, levels, repair)
         return [(f"{name}={level}", codes == i) for i, level in enumerate(levels) if i > 0]
     values = _filled(values)
@@ -137,38 +138,36 @@ def _feature(name: str, values: np.ndarray, levels: Sequence[str] | None) -> lis
 
 
 def _target(model: Fitted, values: np.ndarray) -> Float[np.ndarray, " N"]:
-    """As numbers, NaN where it is not known."""
+    """Return the target as numbers, NaN where it is unknown."""
     if model.model in CLASSES:
-        repair = "Mend it, or leave the column out: it is for scores alone."
+        repair = "Correct it, or leave the column out: only the scores need it."
         codes = _codes(model.target, values, model.classes, repair)
         return np.where(codes < 0, np.nan, codes)
-    gaps = lacking(values)
+    gaps = is_missing(values)
     if gaps.all():
         return np.full(len(gaps), np.nan)
-    found = (counts if model.model in COUNTS else numbers)(model.target, _filled(values))
-    return np.where(gaps, np.nan, found)
+    target = (counts if model.model in COUNTS else numbers)(model.target, _filled(values))
+    return np.where(gaps, np.nan, target)
 
 
 def _codes(name: str, values: np.ndarray, levels: Sequence[str], repair: str) -> Int[np.ndarray, " N"]:
-    """The number of the level in each row, -1 where there is no value. Refuses levels that are not known."""
+    """Return the index of the level in each row, -1 where the value is missing. Unknown levels are refused."""
     import pandas as pd
 
-    codes, found = pd.factorize(values)
-    places = np.array([*(_place(level_text(value), levels) for value in found), -1])  # the last for gaps
-    places = places[codes]
-    new = (places < 0) & (codes >= 0)
-    if new.any():
-        row = int(np.argmax(new))
-        where = (
-            f"It stands in row {row + 1} ({int(new.sum())} of {len(new)} rows have levels that it does not)."
-        )
+    codes, distinct = pd.factorize(values)
+    indices = np.array([*(_index(level_text(value), levels) for value in distinct), -1])  # the last for gaps
+    indices = indices[codes]
+    unknown = (indices < 0) & (codes >= 0)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        where = f"It is in row {row + 1} ({int(unknown.sum())} of {len(unknown)} rows have unknown levels)."
         rule = f"one of the levels that the model knows, {_some(levels)}"
         raise must(name, rule, values[row], f"{where} {repair}")
-    return places
+    return indices
 
 
-def _place(text: str, levels: Sequence[str]) -> int:
-    """Where a level stands; one that is a number, such as 1, may be written otherwise, such as 1.0 or 01."""
+def _index(text: str, levels: Sequence[str]) -> int:
+    """Return the index of a level, -1 if it is unknown. A number such as 1 may also be written as 1.0 or 01."""
     if text in levels:
         return levels.index(text)
     same = [i for i, level in enumerate(levels) if _number(level) == _number(text)]
@@ -183,26 +182,26 @@ def _number(text: str) -> float:
 
 
 def _filled(values: np.ndarray) -> np.ndarray:
-    """With 1 in place of gaps, which is fit for any column of numbers."""
+    """Return the values with 1, which is valid in any column of numbers, in place of missing ones."""
     import pandas as pd
 
     gaps = np.asarray(pd.isna(values))
     if not gaps.any():
         return values
     filled = np.where(gaps, 1.0, values)
-    # Of true and false a file with gaps makes objects, and one without does not.
-    truths = values.dtype == object and pd.api.types.infer_dtype(values) == "boolean"
-    return filled.astype(np.float64) if truths else filled
+    # A column of true and false has objects if a value is missing, and booleans if none is.
+    is_boolean = values.dtype == object and pd.api.types.infer_dtype(values) == "boolean"
+    return filled.astype(np.float64) if is_boolean else filled
 
 
 def _refuse_gaps(columns: Mapping[str, np.ndarray]) -> None:
     for name, values in columns.items():
-        gaps = lacking(values)
+        gaps = is_missing(values)
         if gaps.any():
             raise ValueError(
-                f"column `{name}` must have a value in every row; row {int(np.argmax(gaps)) + 1} is missing "
-                f"({int(gaps.sum())} of {len(gaps)} rows). Mend the table, or leave the predictions of such rows "
-                'empty: `--missing empty`, or `missing="empty"` in Python.'
+                f"column `{name}` must have a value in every row; the value in row {int(np.argmax(gaps)) + 1} is "
+                f"missing ({int(gaps.sum())} of {len(gaps)} rows). Fill it in, or leave the predictions of such rows "
+                'empty with `--missing empty`, in Python `missing="empty"`.'
             )
 
 

@@ -1,4 +1,4 @@
-"""What a regression says of new rows: the expected response, new observations, and how well it says so."""
+"""Predictions of a regression for new rows: the expected response, new observations, and their scores."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,23 +19,23 @@ from isotherm.tables.design import Standardized
 from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
 from isotherm.tables.fitted import Fitted, NewRows, fitted, new_rows
 
-_LARGE = 1e15  # an expected count that a Poisson variable equals to 7 digits
+_LARGE = 1e15  # expected count above which a Poisson variable equals it to 7 digits
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Forecast:
-    """Predictions of the rows of a table.
+    """Predictions for the rows of a table.
 
     - `model`: the regression.
-    - `columns`: an entry for each row of the table, NaN or `None` where it lacks a value. Of a number or a count
-      `mean`, `mean_low` and `mean_high` are posterior mean and interval of the expected response; `low` and `high`
-      are the interval of a new observation, noise included, whose ends are counts where observations are. Of two
-      classes `probability`, `low` and `high` are posterior mean and interval of the chance of the second; of more
-      there is `probability_CLASS` for each. `predicted` is the most probable class.
-    - `complete`: which rows lack nothing; what follows is of these.
-    - `expected`: expected responses or probabilities, as `iso.predict` gives them.
+    - `columns`: one entry per row of the table, NaN or `None` if the row has a missing value. For a number or a
+      count, `mean`, `mean_low` and `mean_high` are the posterior mean and interval of the expected response; `low`
+      and `high` are the interval of a new observation, noise included, and are counts if observations are. For two
+      classes, `probability`, `low` and `high` are the posterior mean and interval of the probability of the second;
+      for more there is one `probability_CLASS` each. `predicted` is the most probable class.
+    - `complete`: which rows have no missing value. The remaining attributes are for these rows.
+    - `expected`: expected responses or probabilities, as `iso.predict` returns them.
     - `outcome`: new observations; `None` for classes.
-    - `log_likelihood`, `scores`: of the rows whose target the table has; `None` where it has none.
+    - `log_likelihood`, `scores`: for the rows whose target the table has; `None` if it has none.
     """
 
     model: Fitted
@@ -56,19 +56,19 @@ def forecast(
     missing: str = "refuse",
     rows_at_once: int | None = None,
 ) -> Forecast:
-    """What the regression that `draws` are from says of the rows of a new table.
+    """Return the predictions of the regression behind `draws` for the rows of a new table.
 
-    Memory is bounded as in `iso.predict`. The noise of a row is from a stream of its own, so that a row is told the
-    same, up to rounding, whatever rows come after it.
+    Memory is bounded as in `iso.predict`. Each row has its own stream of noise, so its prediction does not depend,
+    up to rounding, on the rows after it.
 
     **Arguments:**
 
     - `draws`: of `isotherm sample` or of `isotherm.tables.regression`, with its `description` and `labels` in
       `draws.about.model` and `draws.labels`.
-    - `columns`: arrays of one length by name, as `isotherm.tables.reader.read_table(path).columns`: the features, and
-      exposure and offset where the model has them. Where the target is there as well, predictions are scored.
+    - `columns`: arrays of equal length by name, as `isotherm.tables.reader.read_table(path).columns`: the features,
+      and exposure and offset if the model has them. If the target is among them, the predictions are scored.
     - `interval`: probability of the central intervals.
-    - `missing`: `"empty"` makes no prediction for rows that lack a value, which are refused else.
+    - `missing`: `"refuse"` refuses rows with a missing value; `"empty"` makes no prediction for them.
     """
     model = fitted(draws)
     if not 0 < interval < 1:
@@ -79,23 +79,23 @@ def forecast(
     likelihood = Likelihood(standard, model.model, model.degrees_of_freedom)
     data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
     params, levels = in_a_row(chosen(draws)), ((1 - interval) / 2, (1 + interval) / 2)
-    places, expected, outcome = np.flatnonzero(rows.complete), [], []
+    row_numbers, expected_parts, outcome_parts = np.flatnonzero(rows.complete), [], []
     for which, values in blocks(likelihood.expected, params, data, rows_at_once=rows_at_once):
-        expected.append(over_draws(values, levels))
+        expected_parts.append(over_draws(values, levels))
         if model.model not in CLASSES:
-            new = outcomes(model, values, params, [(seed, int(row)) for row in places[which]])
-            outcome.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
-    told = joined(expected)
-    seen = _seen(model, joined(outcome), told) if outcome else None
-    judged = _judged(model, rows, told, seen) if rows.y is not None else None
+            new = outcomes(model, values, params, [(seed, int(row)) for row in row_numbers[which]])
+            outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
+    expected = joined(expected_parts)
+    outcome = _outcome(model, joined(outcome_parts), expected) if outcome_parts else None
+    scores = _scores(model, rows, expected, outcome) if rows.y is not None else None
     return Forecast(
         model,
-        {name: _in_place(x, rows.complete) for name, x in _columns(model, told, seen).items()},
+        {name: _in_place(x, rows.complete) for name, x in _columns(model, expected, outcome).items()},
         rows.complete,
-        told,
-        seen,
-        None if judged is None else _log_likelihood(draws, likelihood, data, rows, rows_at_once),
-        judged,
+        expected,
+        outcome,
+        None if scores is None else _log_likelihood(draws, likelihood, data, rows, rows_at_once),
+        scores,
     )
 
 
@@ -105,7 +105,7 @@ def outcomes(
     params: Mapping[str, np.ndarray],
     seeds: list[tuple[int, int]],
 ) -> Float[np.ndarray, "draw row"]:
-    """A new observation for each draw and row, where `expected` is the response expected; a seed for each row."""
+    """Return one new observation per draw and row, given the expected responses and one seed per row."""
     scale = np.asarray(params[SCALES[model.model]] if model.model in SCALES else 0.0, np.float64)
     out = np.empty(expected.shape[::-1], np.float32)
     for i, center in enumerate(np.ascontiguousarray(expected.T, np.float64)):
@@ -115,19 +115,19 @@ def outcomes(
         elif model.model == "student-t":
             out[i] = center + scale * rng.standard_t(model.degrees_of_freedom, len(center))
         else:
-            # A negative binomial variable is a Poisson one whose rate is a gamma variable of variance dispersion.
+            # A negative binomial is a Poisson whose rate is multiplied by a gamma of mean 1 and variance dispersion.
             rate = center if model.model == "poisson" else center * scale * rng.gamma(1 / scale)
             out[i] = np.where(rate < _LARGE, rng.poisson(np.minimum(rate, _LARGE)), rate)
     return out.T
 
 
-def _seen(model: Fitted, outcome: Prediction, expected: Prediction) -> Prediction:
-    """With the mean that is free of the noise; of counts, with ends of intervals that are counts."""
+def _outcome(model: Fitted, outcome: Prediction, expected: Prediction) -> Prediction:
+    """Return `outcome` with the mean of `expected`, which has no noise; intervals of counts end at counts."""
     outcome = dataclasses.replace(outcome, mean=expected.mean)
     if model.model not in COUNTS:
         return outcome
     low, high = outcome.quantiles
-    # Many counts are equal: a share of outcomes below a quantile says nothing of calibration.
+    # Many counts are equal, so the share of outcomes below a quantile does not measure calibration.
     return dataclasses.replace(outcome, quantiles=np.stack([np.floor(low), np.ceil(high)]), pit=None)
 
 
@@ -139,25 +139,25 @@ def _columns(model: Fitted, expected: Prediction, outcome: Prediction | None) ->
     if outcome is None:
         predicted = np.array(model.classes, object)[(expected.mean > 0.5).astype(int)]
         return {"probability": expected.mean, "low": low, "high": high, "predicted": predicted}
-    of_mean = {"mean": expected.mean, "mean_low": low, "mean_high": high}
-    return of_mean | dict(zip(("low", "high"), outcome.quantiles, strict=True))
+    response = {"mean": expected.mean, "mean_low": low, "mean_high": high}
+    return response | dict(zip(("low", "high"), outcome.quantiles, strict=True))
 
 
 def _in_place(values: np.ndarray, complete: Bool[np.ndarray, " N"]) -> np.ndarray:
-    """In the rows where they belong."""
+    """Return one entry per row of the table: the values in complete rows, NaN or `None` in the others."""
     placed = np.full(len(complete), None if values.dtype == object else np.nan, values.dtype)
     placed[complete] = values
     return placed
 
 
-def _judged(
+def _scores(
     model: Fitted, rows: NewRows, expected: Prediction, outcome: Prediction | None
 ) -> RegressionScores | ClassificationScores:
     assert rows.y is not None
     known = ~np.isnan(rows.y)
     if outcome is None:
         return classification(expected.mean[known], rows.y[known].astype(int))
-    own = dataclasses.replace(
+    known_outcome = dataclasses.replace(
         outcome,
         mean=outcome.mean[known],
         sd=outcome.sd[known],
@@ -165,7 +165,7 @@ def _judged(
         pit=None if outcome.pit is None else outcome.pit[known],
         crps=None if outcome.crps is None else outcome.crps[known],
     )
-    return regression(own, rows.y[known])
+    return regression(known_outcome, rows.y[known])
 
 
 def _log_likelihood(
@@ -174,6 +174,6 @@ def _log_likelihood(
     assert rows.y is not None
     known = ~np.isnan(rows.y)
     kind = np.int32 if likelihood.model == "softmax" else np.float32
-    own = {name: x[known] for name, x in (data | {"y": rows.y}).items()}
-    own["y"] = own["y"].astype(kind)
-    return log_likelihood(draws, Posterior(likelihood, batched=True), own, rows_at_once=rows_at_once)
+    known_rows = {name: x[known] for name, x in (data | {"y": rows.y}).items()}
+    known_rows["y"] = known_rows["y"].astype(kind)
+    return log_likelihood(draws, Posterior(likelihood, batched=True), known_rows, rows_at_once=rows_at_once)

@@ -1,4 +1,4 @@
-"""Tables from files: CSV, Parquet, `.npz` and `.npy`, as columns by name."""
+"""Reading tables from CSV, Parquet, `.npz` and `.npy` files, as columns by name."""
 
 import dataclasses
 import hashlib
@@ -16,10 +16,10 @@ _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz", ".npy")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of one length by name: numbers as they are, text as objects, `None` or NaN where a value is missing.
+    """Columns of equal length by name. Text is stored as objects; a missing value is `None` or NaN.
 
-    `file` and `sha256` say which file they are from. Arrays of a `.npz` file may have more axes than the rows, and
-    the array of an `.npy` file without names is called `x`.
+    `file` and `sha256` identify the file. Arrays of an `.npz` file may have further axes after the rows. The array of
+    an `.npy` file without field names is called `x`.
     """
 
     columns: dict[str, np.ndarray]
@@ -28,34 +28,34 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """The number of rows."""
         return len(next(iter(self.columns.values())))
 
     def describe(self) -> dict[str, Any]:
-        """As plain JSON values: which data these are."""
+        """Return what identifies the data, as plain JSON values."""
         return {"file": self.file, "rows": self.rows, "columns": len(self.columns), "sha256": self.sha256}
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """Read a file by its suffix. A CSV file has names in its first line."""
+    """Return the table in a file, whose suffix gives the format. The first line of a CSV file names the columns."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     suffix = next((s for s in _SUFFIXES if path.name.lower().endswith(s)), None)
     if suffix is None:
-        raise must("path", f"a file of the kind {', '.join(_SUFFIXES)}", str(path))
+        raise must("path", f"a file that ends in {', '.join(_SUFFIXES)}", str(path))
     try:
         columns = _read(path, suffix)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     lengths = {len(x) if x.ndim else 0 for x in columns.values()}
     if len(lengths) != 1 or lengths == {0}:
-        raise must("path", "a table with rows, as many in every column", str(path))
+        raise must("path", "a table with at least one row, and as many rows in every column", str(path))
     return Table(columns, path.name, fingerprint(path))
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -75,23 +75,23 @@ def _read(path: Path, suffix: str) -> dict[str, np.ndarray]:
         except ImportError as error:
             raise missing_extra(path.name, "parquet") from error
     else:
-        how = {"sep": "\t" if suffix.startswith(".tsv") else ",", "skipinitialspace": True}
-        # pandas gives a second column of the same name another, and one without a name a number.
-        header = pd.read_csv(path, nrows=1, header=None, dtype=str, na_filter=False, **how)
+        options = {"sep": "\t" if suffix.startswith(".tsv") else ",", "skipinitialspace": True}
+        # pandas would rename a second column of the same name, and number one without a name.
+        header = pd.read_csv(path, nrows=1, header=None, dtype=str, na_filter=False, **options)
         names = [str(name).strip() for name in header.iloc[0]]
-        # In one piece, or a column may be numbers in one and text in the next.
+        # Read in one chunk: in several, a column may be numbers in one and text in the next.
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                frame = pd.read_csv(path, index_col=False, low_memory=False, **how)
+                frame = pd.read_csv(path, index_col=False, low_memory=False, **options)
         except pd.errors.ParserWarning as error:
             raise ValueError(
-                f"every line must have as many fields as the first, {len(names)}; some have more. Is there a comma "
-                "at their end, or a column without a name?"
+                f"every line must have as many fields as the first, {len(names)}; some have more. Look for a "
+                "comma at the end of a line, or a column without a name."
             ) from error
         if len(set(names)) < len(names) or "" in names:
             raise ValueError(
-                f"its first line must name every column, each differently; got {', '.join(names)}"
+                f"its first line must give every column a different name; got {', '.join(names)}"
             )
     return {str(name).strip(): _column(frame[name]) for name in frame.columns}
 

@@ -1,4 +1,4 @@
-"""Regression from columns of a table: the models that the command line knows by name.
+"""Regressions on the columns of a table: the models that the command line knows by name.
 
 Coefficients are per unit of their column and carry its name.
 """
@@ -31,10 +31,10 @@ from isotherm.transforms import Positive
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Regression:
-    """A posterior, its data and a start, into which it unpacks.
+    """A regression, which unpacks into a posterior, its data and a starting point.
 
-    `labels` names the elements of a parameter along its axes: columns, and before them classes of a softmax.
-    `description` is what a reader wants to know of the model, in words.
+    `labels` names the elements of a parameter along each axis: the columns, preceded by the classes for a softmax.
+    `description` describes the model in words.
     """
 
     posterior: Posterior
@@ -63,19 +63,20 @@ def regression(
     standardize: bool = True,
     prior: Prior | None = None,
 ) -> Regression:
-    """The posterior of a regression of `target` on `features`, or on all other columns but those to `exclude`.
+    """Return the regression of `target` on `features`, or on all other columns except those in `exclude`.
 
     **Arguments:**
 
-    - `model`: one of `MODELS`. `"logistic"` has a target of two values and models the chance of the second, or of
-      `positive`; `"softmax"` compares each class with the first; counts have a log link.
-    - `columns`: arrays of one length by name, as `isotherm.tables.reader.read_table(path).columns`. Text, and what
-      `categorical` names, is one column a level, against the first level.
-    - `missing`: `"drop"` leaves out rows without a value in a column that is used, which `"refuse"` refuses.
-    - `exposure`: column by which the rate of a count is multiplied, such as person-years.
-    - `offset`: column that is added to the linear predictor.
-    - `weights`: column by which the log-likelihood of a row is multiplied.
-    - `standardize`: whether the priors are on standardised columns, or on columns as they are.
+    - `model`: one of `MODELS`. `"logistic"` takes a target of two values and models the probability of the second,
+      or of `positive`; `"softmax"` compares each class with the first; models of counts have a log link.
+    - `columns`: arrays of equal length by name, as `isotherm.tables.reader.read_table(path).columns`. Text columns,
+      and those in `categorical`, become one column per level, compared with the first level.
+    - `missing`: what to do with rows that have no value in a column that is used. `"refuse"` raises an error,
+      `"drop"` leaves them out.
+    - `exposure`: a column that multiplies the rate of a count, such as person-years.
+    - `offset`: a column added to the linear predictor.
+    - `weights`: a column that multiplies the log-likelihood of its row.
+    - `standardize`: whether the priors are on standardised columns or on the columns as given.
     """
     prior = Prior() if prior is None else prior
     if model not in MODELS:
@@ -89,16 +90,18 @@ def regression(
     dropped = 0
     if missing == "drop":
         columns = {name: columns[name] for name in (target, *special.values(), *features)}
-        whole = complete(columns)
-        columns, dropped = {name: x[whole] for name, x in columns.items()}, int(np.sum(~whole))
-    made = design(columns, features, categorical=categorical, standardize=standardize)
+        kept = complete(columns)
+        columns, dropped = {name: x[kept] for name, x in columns.items()}, int(np.sum(~kept))
+    matrix = design(columns, features, categorical=categorical, standardize=standardize)
     y, classes = _target(model, target, columns[target], positive)
     scale = SCALES.get(model)
-    if clash := {scale, "intercept"} & set(made.names):
-        raise must("features", "columns not named as a parameter", clash.pop(), "Rename the column.")
-    rows, origin, unit = _rows(model, made.x, y, columns, special, standardize=standardize)
-    standard = Standardized(jnp.asarray(made.center), jnp.asarray(made.scale), origin, unit)
-    names = ["intercept", *made.names]
+    if clash := {scale, "intercept"} & set(matrix.names):
+        raise must(
+            "features", "columns that are not named like a parameter", clash.pop(), "Rename the column."
+        )
+    rows, origin, unit = _rows(model, matrix.x, y, columns, special, standardize=standardize)
+    standard = Standardized(jnp.asarray(matrix.center), jnp.asarray(matrix.scale), origin, unit)
+    names = ["intercept", *matrix.names]
     labels = [classes[1:], names] if model == "softmax" else [names]
     init: Params = {"coefficients": standard(jnp.zeros([len(axis) for axis in labels]))}
     transforms: dict[str, Any] = {"coefficients": standard}
@@ -115,7 +118,7 @@ def regression(
         "model": model,
         "target": target,
         "features": features,
-        "levels": made.levels,
+        "levels": matrix.levels,
         **special,
     } | ({"rows dropped": dropped} if dropped else {})
     description |= {"classes": classes} if classes else {}
@@ -131,10 +134,10 @@ def _features(
     exclude: Sequence[str],
     categorical: Sequence[str],
 ) -> list[str]:
-    """The features in order, after all roles are found to be columns that serve in one only."""
+    """Return the features in order, after checking that every name is a column and that no role shares one."""
     taken = set(special.values())
     if features is not None and exclude:
-        raise must("exclude", "left out where `features` are given", list(exclude))
+        raise must("exclude", "left out if `features` is given", list(exclude))
     rest = [name for name in columns if name not in taken and name not in exclude]
     chosen = rest if features is None else list(features)
     named = {"features": chosen, "exclude": exclude, "categorical": categorical}
@@ -157,7 +160,7 @@ def _rows(
     *,
     standardize: bool,
 ) -> tuple[dict[str, np.ndarray], float, float]:
-    """What the likelihood takes, and the origin and the unit of the response."""
+    """Return the rows that the likelihood takes, and the origin and unit of the response."""
     rows: dict[str, np.ndarray] = {"x": x, "y": y}
     origin, unit = 0.0, 1.0
     added = (
@@ -188,17 +191,17 @@ def _rows(
 
 def _check(model: str, *, positive: Any, exposure: str | None, offset: str | None) -> None:
     if exposure is not None and model not in COUNTS:
-        raise must("exposure", f"left out but for {' and '.join(COUNTS)}", exposure)
+        raise must("exposure", f"left out except for {' and '.join(COUNTS)}", exposure)
     if offset is not None and model == "softmax":
         raise must("offset", "left out for softmax", offset)
     if positive is not None and model != "logistic":
-        raise must("positive", "left out but for logistic", positive)
+        raise must("positive", "left out except for logistic", positive)
 
 
 def _target(
     model: str, name: str, values: np.ndarray, positive: str | int | float | None
 ) -> tuple[np.ndarray, list[str]]:
-    """The target as numbers, and the classes where it has some."""
+    """Return the target as numbers, and its classes if it has any."""
     if model in CLASSES:
         classes, codes = factor(name, values)
         if model == "logistic" and len(classes) != 2:
@@ -206,12 +209,12 @@ def _target(
         if len(classes) < 2:
             raise must(name, "a target of at least two values", classes)
         if positive is not None:
-            called = level_text(positive)
-            if called not in classes:  # true or True
-                called = next((c for c in classes if c.lower() == called.lower()), called)
-            if called not in classes:
+            level = level_text(positive)
+            if level not in classes:  # true or True
+                level = next((c for c in classes if c.lower() == level.lower()), level)
+            if level not in classes:
                 raise must("positive", f"one of {' and '.join(classes)}", positive)
-            if called == classes[0]:
+            if level == classes[0]:
                 classes, codes = classes[::-1], 1 - codes
         return codes, classes
     return (counts if model in COUNTS else numbers)(name, values), []

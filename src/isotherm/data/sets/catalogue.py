@@ -16,9 +16,9 @@ _COVERTYPE = (
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """One file, named without the suffix of a compression: `a.gz`, `a.xz` and `a.bz2` all serve for `a`.
+    """One file, named without a compression suffix: `a.gz`, `a.xz` and `a.bz2` can all stand for `a`.
 
-    `size` and `sha256` are of the uncompressed content. A file without them is checked by its shape when it is read.
+    `size` and `sha256` describe the uncompressed content. A file without them is checked by its shape on reading.
     """
 
     name: str
@@ -28,13 +28,13 @@ class File:
 
     @property
     def about(self) -> str:
-        """Its size in words."""
+        """The size of the file in words."""
         return "size unknown" if self.size is None else f"{self.size:,} bytes uncompressed"
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """What is known of a data set without reading it: rows for training and for testing, features, classes."""
+    """The description of a data set: files, training and test rows, features, classes, source and licence."""
 
     files: tuple[File, ...]
     train: int

@@ -1,4 +1,4 @@
-"""The content of a data file: from a folder of the user's, the cache, or a download; checked in every case."""
+"""The content of a data file from the user's folder, the cache or a download; it is checked in every case."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ _OPENERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def fetch(file: File) -> bytes:
-    """The uncompressed content. `ISOTHERM_DATA_DIR` is looked in first, then the cache; then it is downloaded."""
+    """Return the uncompressed content from `ISOTHERM_DATA_DIR`, else from the cache, else from a download."""
     path = find(file)
     if path is None:
         return read(_download(file), file)
@@ -29,12 +29,12 @@ def fetch(file: File) -> bytes:
         return read(path, file)
     except DamagedFileError as error:
         raise DamagedFileError(
-            f"{error} Delete it, and it will be downloaded again, or put a good copy there."
+            f"{error} Delete it to have it downloaded again, or replace it by a good copy."
         ) from None
 
 
 def find(file: File) -> Path | None:
-    """The copy that `fetch` would read without a download; `None` where there is none."""
+    """Return the path of the local copy that `fetch` would read, or `None` if there is none."""
     for folder in _folders():
         for suffix in _OPENERS:
             path = folder / (file.name + suffix)
@@ -44,11 +44,11 @@ def find(file: File) -> Path | None:
 
 
 class DamagedFileError(OSError):
-    """A file that is not what was published."""
+    """Raised for a file whose content is not what was published."""
 
 
 def read(path: Path, file: File) -> bytes:
-    """The uncompressed content of a copy, refused where it is truncated or altered."""
+    """Return the uncompressed content of a copy; refuse one that is truncated or altered."""
     raw = path.read_bytes()
     try:
         content = _OPENERS[path.suffix if path.suffix in _OPENERS else ""](raw)
@@ -56,17 +56,17 @@ def read(path: Path, file: File) -> bytes:
         raise DamagedFileError(
             f"{path} cannot be uncompressed, so it is truncated or altered: {error}."
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if file.sha256 is not None and found != file.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if file.sha256 is not None and digest != file.sha256:
         raise DamagedFileError(
             f"{path} is not {file.name} as it was published: it has {len(content):,} bytes uncompressed and sha256 "
-            f"{found}; {file.about} and sha256 {file.sha256} are expected."
+            f"{digest}; expected {file.about} and sha256 {file.sha256}."
         )
     return content
 
 
 def cache() -> Path:
-    """Where downloads are kept."""
+    """Return the folder where downloads are kept."""
     import pooch
 
     return Path(pooch.os_cache("isotherm"))
@@ -83,13 +83,13 @@ def _folders() -> list[Path]:
 
 
 class _Checked:
-    """A processor for pooch: the checksum is of the uncompressed content, so that any compression serves."""
+    """A processor for pooch that checks the uncompressed content, so that any compression will do."""
 
     def __init__(self, file: File) -> None:
         self.file = file
 
     def __call__(self, name: str, action: str, pooch: object) -> str:
-        """Refuse a download that is not the file, and leave nothing of it."""
+        """Return the path of a download; delete and refuse one whose content is wrong."""
         del action, pooch
         try:
             read(Path(name), self.file)
@@ -105,19 +105,21 @@ def _download(file: File) -> Path:
     suffix = Path(file.url).suffix
     target = cache() / (file.name + (suffix if suffix in _OPENERS and not file.name.endswith(suffix) else ""))
     pooch.get_logger().setLevel("WARNING")
-    where = (
-        f"Put a copy of {file.name} ({file.about}), plain or as .gz, .xz or .bz2, at {_folders()[0] / file.name}; "
-        f"{FOLDER} names another folder."
+    repair = (
+        f"Put a copy of {file.name} ({file.about}), plain or as .gz, .xz or .bz2, at {_folders()[0] / file.name}, or "
+        f"set {FOLDER} to a folder that has it."
     )
     try:
-        # The checksum that pooch knows would be of the compressed file, which differs from copy to copy.
+        # pooch would check the compressed file, which differs from copy to copy.
         path = pooch.retrieve(
             file.url, known_hash=None, path=target.parent, fname=target.name, processor=_Checked(file)
         )
     except DamagedFileError as error:
-        raise DamagedFileError(f"What {file.url} gave was refused and not kept: {error} {where}") from error
+        raise DamagedFileError(
+            f"the download from {file.url} was refused and not kept: {error} {repair}"
+        ) from error
     except (OSError, ValueError) as error:
         raise OSError(
-            f"{file.name} is not here and could not be downloaded from {file.url}: {error} {where}"
+            f"{file.name} was not found and could not be downloaded from {file.url}: {error} {repair}"
         ) from error
     return Path(str(path))

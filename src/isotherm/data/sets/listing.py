@@ -1,4 +1,4 @@
-"""`isotherm data`: what `load` knows, and where it is."""
+"""The table that `isotherm data` prints: the data sets that `load` knows, and where their files are."""
 
 from rich.console import Console
 from rich.table import Table
@@ -8,7 +8,7 @@ from isotherm.data.sets.fetch import FOLDER, cache, find
 
 
 def show(console: Console) -> None:
-    """A row a data set, and where files are looked for."""
+    """Print one row per data set, and the folders that are searched."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("name", "train", "test", "features", "classes"):
         table.add_column(title, justify="left" if title == "name" else "right", no_wrap=True)
@@ -19,13 +19,14 @@ def show(console: Console) -> None:
         table.add_row(name, *numbers, entry.licence, entry.source, where(entry))
     console.print(table)
     console.print(
-        f"Files are looked for in the folder that {FOLDER} names and in {cache()}, into which others are downloaded.",
+        f"Files are looked for in the folder that {FOLDER} names, then in {cache()}, to which missing ones are "
+        "downloaded.",
         highlight=False,
     )
 
 
 def where(entry: Entry) -> str:
-    """The folder of the files, or what is missing. Their content is checked when they are loaded."""
+    """Return the folders of the files, or how many are missing. `load` checks their content."""
     missing = [file for file in entry.files if find(file) is None]
     if not missing:
         folders = {str(path.parent) for file in entry.files if (path := find(file)) is not None}
@@ -36,4 +37,4 @@ def where(entry: Entry) -> str:
         if None in sizes
         else f"{sum(n for n in sizes if n is not None) / 1e6:.1f} MB uncompressed"
     )
-    return f"not here: {len(missing)} of {len(entry.files)} files, {total}"
+    return f"missing: {len(missing)} of {len(entry.files)} files, {total}"

@@ -7,16 +7,16 @@ import numpy as np
 
 from isotherm.data.sets.catalogue import ENTRIES, Entry
 from isotherm.data.sets.fetch import fetch
-from isotherm.data.sets.formats import idx, libsvm, one_hot, table
+from isotherm.data.sets.formats import idx, libsvm, libsvm_reader, one_hot, table
 from isotherm.errors import must
 
-_SEED = 0  # of the splits that were not published
+_SEED = 0  # of the splits of data sets that are published without one
 Part = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class DataSet:
-    """Rows for training and for testing. `x` is float32; `y` is -1 or 1 for two classes, else 0, 1, ..."""
+    """Training and test rows. `x` is float32; `y` is -1 or 1 for two classes, and 0, 1, ... for more."""
 
     name: str
     x_train: np.ndarray
@@ -28,17 +28,17 @@ class DataSet:
 
     @property
     def train(self) -> dict[str, np.ndarray]:
-        """The rows for training as `iso.sample` takes them."""
+        """The training rows, as `iso.sample` takes them."""
         return {"x": self.x_train, "y": self.y_train}
 
     @property
     def test(self) -> dict[str, np.ndarray]:
-        """The rows for testing."""
+        """The test rows."""
         return {"x": self.x_test, "y": self.y_test}
 
     @property
     def num_classes(self) -> int:
-        """How many values y has."""
+        """The number of classes."""
         return ENTRIES[self.name].classes
 
     def __repr__(self) -> str:
@@ -47,28 +47,30 @@ class DataSet:
 
 
 def load(name: str) -> DataSet:
-    """A data set by its name; `isotherm data` lists them.
+    """Return a data set by its name; `isotherm data` lists the names.
 
     Files are looked for in the folder that the environment variable ISOTHERM_DATA_DIR names, then in the user's
-    cache, and are downloaded into the cache otherwise. Each is held to the checksum of its uncompressed content.
+    cache; otherwise they are downloaded into the cache. The uncompressed content of each is checked by its checksum.
 
-    - `"mnist-7v9"`: pixels in [0, 1], sevens 1 and nines -1.
+    - `"mnist-7v9"`: pixels in [0, 1]; sevens are 1 and nines -1.
     - `"mnist"`: pixels in [0, 1].
-    - `"connect-4"`: 42 squares in three columns each; a seeded permutation splits it as the paper's sizes say.
+    - `"connect-4"`: 42 squares, three columns each; split by a seeded permutation into the paper's sizes.
     - `"letter"`, `"acoustic"`, `"a9a"`: LIBSVM's files and split. They need the extra `datasets`.
-    - `"covertype"`: the ten measured columns standardised by the rows for training; a seeded permutation, four fifths
-      for training.
+    - `"covertype"`: the ten measured columns are standardised by the training rows; split by a seeded permutation,
+      four fifths for training.
     """
     if name not in ENTRIES:
         raise must("name", f"one of {', '.join(map(repr, ENTRIES))}", name)
-    entry = ENTRIES[name]
-    (x_train, y_train), (x_test, y_test) = _READERS[name](entry, [fetch(file) for file in entry.files])
-    for what, x, rows in (("training", x_train, entry.train), ("testing", x_test, entry.test)):
+    entry, reader = ENTRIES[name], _READERS[name]
+    if reader is _libsvm:
+        libsvm_reader()  # report a missing extra before anything is downloaded
+    (x_train, y_train), (x_test, y_test) = reader(entry, [fetch(file) for file in entry.files])
+    for part, x, rows in (("training", x_train, entry.train), ("testing", x_test, entry.test)):
         if x.shape != (rows, entry.features):
             raise OSError(
-                f"the files of {name} must hold {rows:,} rows of {entry.features} features for {what}; they hold "
+                f"the files of {name} must hold {rows:,} rows of {entry.features} features for {part}; they hold "
                 f"{x.shape[0]:,} of {x.shape[1]}. One of {', '.join(f.name for f in entry.files)} is truncated or "
-                "another file."
+                "is the wrong file."
             )
     return DataSet(name, x_train, y_train, x_test, y_test, entry.source, entry.licence)
 
@@ -84,13 +86,13 @@ def _pixels(images: np.ndarray, labels: np.ndarray) -> Part:
 
 
 def _sevens_and_nines(entry: Entry, contents: list[bytes]) -> tuple[Part, Part]:
-    def chosen(part: Part) -> Part:
+    def sevens_and_nines(part: Part) -> Part:
         x, y = part
         keep = (y == 7) | (y == 9)
         return x[keep], np.where(y[keep] == 7, 1, -1).astype(np.int32)
 
     train, test = _mnist(entry, contents)
-    return chosen(train), chosen(test)
+    return sevens_and_nines(train), sevens_and_nines(test)
 
 
 def _connect_4(entry: Entry, contents: list[bytes]) -> tuple[Part, Part]:
@@ -108,10 +110,10 @@ def _covertype(entry: Entry, contents: list[bytes]) -> tuple[Part, Part]:
 
 
 def _libsvm(entry: Entry, contents: list[bytes]) -> tuple[Part, Part]:
-    first, second = (libsvm(content, entry.features) for content in contents)
-    # Classes are counted from 1; two of them are -1 and 1 already.
+    train, test = (libsvm(content, entry.features) for content in contents)
+    # Classes are numbered from 1; two classes are -1 and 1 already.
     shift = 0 if entry.classes == 2 else 1
-    return (first[0], first[1] - shift), (second[0], second[1] - shift)
+    return (train[0], train[1] - shift), (test[0], test[1] - shift)
 
 
 def _split(x: np.ndarray, y: np.ndarray, train: int) -> tuple[Part, Part]:

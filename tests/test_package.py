@@ -9,12 +9,16 @@ import isotherm as iso
 
 CONTRACT = (
     *("Posterior", "WithReplacement", "WithoutReplacement", "RandomBlocks", "Reshuffled"),
-    *("Gradient", "Minibatch", "FullData", "Covariance", "Diagonal", "Dense"),
-    *("DiagonalLowRank", "MatrixFree", "Operator", "Needs"),
-    *("Sampler", "SGLD", "ModifiedSGLD", "SGHMC", "SGNHT", "CCAdL", "ModifiedCCAdL"),
-    *("Kernel", "Batch", "GradientEstimate", "State", "Info"),
-    *("sample", "sweep", "Draws", "load", "reference_posterior", "IsothermWarning"),
-    *("predict", "Prediction", "log_likelihood", "LogLikelihood", "with_log_likelihood", "scores", "plots"),
+    *("Minibatch", "FullData", "ControlVariate", "Diagonal", "Dense", "DiagonalLowRank", "MatrixFree"),
+    *("SGLD", "ModifiedSGLD", "SGHMC", "SGNHT", "CCAdL", "ModifiedCCAdL"),
+    *("sample", "sweep", "warmup", "setup", "Setup", "Draws", "load", "reference_posterior"),
+    *("diagnose", "report", "predict", "log_likelihood", "with_log_likelihood", "IsothermWarning"),
+    *("data", "extend", "interop", "plots", "scores", "tables"),
+)
+FOR_EXTENSIONS = (
+    *("Sampler", "LangevinSampler", "MomentumSampler", "AdaptiveLangevin", "Traits", "Thermostat"),
+    *("Gradient", "Covariance", "Operator", "MinibatchPlan", "Preconditioner"),
+    *("Kernel", "Batch", "GradientEstimate", "Needs", "State", "Info", "Temperatures", "Status"),
 )
 
 HEAVY = (
@@ -34,6 +38,14 @@ HEAVY = (
 def test_public_names_are_there_and_documented():
     for name in CONTRACT:
         assert getattr(iso, name).__doc__, name
+    for name in FOR_EXTENSIONS:
+        assert getattr(iso.extend, name).__doc__, name
+
+
+def test_folds_of_keys_are_all_different():
+    folds = [value for name, value in vars(iso.keys).items() if name.isupper()]
+    assert len(folds) == len(set(folds)) > 10
+    assert min(folds) >= 2**31
 
 
 def test_importing_it_loads_nothing_heavy():

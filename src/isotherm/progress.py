@@ -23,7 +23,7 @@ class Progress:
     def __init__(
         self,
         title: str,
-        total: float | None = None,
+        total: int | float | None = None,
         *,
         show: bool = True,
         console: "Console | None" = None,
@@ -66,7 +66,7 @@ class Progress:
         if self.bar is not None:
             self.bar.update(self.task, figures=text)
 
-    def advance(self, work: float = 1) -> None:
+    def advance(self, work: int | float = 1) -> None:
         """Count more work as done."""
         self.done += work
         if self.bar is not None:

@@ -95,7 +95,7 @@ def modified_sgld(kind, covariance, form="exact"):
 
 
 CASES = {
-    "SGLD": Case(iso.SGLD(**HYPER), np.eye(D), 2 * h * T * np.eye(D)),
+    "SGLD": Case(iso.SGLD(**HYPER), np.eye(D), 2 * h * T * np.eye(D), s_per_noise=2 * h / T),
     "ModifiedSGLD-dense": modified_sgld(iso.Dense(), C),
     "ModifiedSGLD-first-order": modified_sgld(iso.Dense(), C, "first-order"),
     "SGHMC": sghmc(None, None),

@@ -1,12 +1,10 @@
 """CCAdL without a moving average, by splitting and an exponential."""
 
-import equinox as eqx
 from jaxtyping import Array, Float, PyTree
 
-from isotherm.covariance import Covariance, Dense
+from isotherm.covariance import Dense
 from isotherm.hyper import Hyper, hyper_parameter, mass_field, required_hyper_parameter
 from isotherm.samplers.adaptive import AdaptiveLangevin
-from isotherm.samplers.momentum import Scheme
 
 
 class ModifiedCCAdL(AdaptiveLangevin):
@@ -39,5 +37,5 @@ class ModifiedCCAdL(AdaptiveLangevin):
     initial_xi: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
     temperature: Hyper | None = hyper_parameter(kw_only=True)
 
-    covariance: Covariance | None = eqx.field(default=Dense("exact", averaging=1.0), init=False)
-    scheme: Scheme = eqx.field(default="exponential", static=True, init=False)
+    covariance = Dense("exact", averaging=1.0)
+    scheme = "exponential"

@@ -11,7 +11,7 @@ from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import GivenStarts
 from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
 from isotherm.draws.record import Reason, describe
-from isotherm.errors import check_count
+from isotherm.errors import check_count, must
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient, Minibatch
 from isotherm.kernel import Kernel
@@ -96,6 +96,8 @@ def setups(
     )
     if estimator.all_rows:
         plan, batch_size = AllRows(), problem.num_data
+    elif batch_size is None:
+        raise must("batch_size", "a number of rows if a sampler is given", None)
     batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers[0], estimator)
     plan.check(problem.num_data)
     estimator = _of_problem(estimator, problem)

@@ -50,7 +50,7 @@ def thermal_mass(sampler: Sampler, dimension: int) -> float:
     thermostat = sampler.traits.thermostat
     if thermostat is None:
         return np.inf
-    return dimension if thermostat.mass is None else thermostat.mass
+    return float(dimension) if thermostat.mass is None else thermostat.mass
 
 
 def why(case: Case, model: Linear, state: Stationary) -> str:

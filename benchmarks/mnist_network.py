@@ -213,7 +213,7 @@ def main() -> None:
     )
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--prior", type=float, default=4.0, help="prior scale of the weights, in units of 1/sqrt(fan-in)")
+    parser.add_argument("--prior", type=float, default=4.0, help="scale of the weights, times 1/sqrt(fan-in)")
     parser.add_argument("--temperature", type=float, nargs="+", default=[1.0])
     parser.add_argument("--step-size", type=float, help="default: chosen by temperature, for 10,000 rows")
     parser.add_argument("--friction", type=float, help="default: chosen by temperature, for 10,000 rows")

@@ -125,9 +125,9 @@ def outcome(action):
 @finding("right", "blackjax", "posteriors", "isotherm")
 def _right(library, c=20.0, h=0.02, A=2.0):
     p = problem([1.0], [c])
-    found = ratios(sgnht(library, p, h, A, 60), [1.0])[0]
+    measured = ratios(sgnht(library, p, h, A, 60), [1.0])[0]
     expected = thermostatted([1.0], c, h=h, A=A, new=library == "isotherm")[0]
-    yield f"{library} SGNHT, equal noise in all directions", *found, expected
+    yield f"{library} SGNHT, equal noise in all directions", *measured, expected
     if library == "blackjax":
         rows, gradient = p.data[:10], peers.blackjax_gradient(peers.import_blackjax(), p)
         gap = np.max(np.abs(gradient(jnp.ones(COPIES), rows) - (p.num_data / 10 * rows.sum(axis=0) - 1)))
@@ -138,9 +138,9 @@ def _right(library, c=20.0, h=0.02, A=2.0):
 def _lost_gradient(library):
     for L in (2, 5, 10, 20):
         h = 0.2 / L
-        found = ratios(blackjax_sghmc(problem([1.0]), h, 1.0, L=L, seed=L), [1.0])[0]
+        measured = ratios(blackjax_sghmc(problem([1.0]), h, 1.0, L=L, seed=L), [1.0])[0]
         expected = recursion(1.0, h=h, A=1.0, L=L)[0]
-        yield f"SGHMC, L = {L}, h = {h:g} ({L / (L - 1):.3f} at h = 0)", *found, expected
+        yield f"SGHMC, L = {L}, h = {h:g} ({L / (L - 1):.3f} at h = 0)", *measured, expected
     moves = [np.diff(blackjax_sghmc(problem([lam]), 0.1, 1.0, L=1), axis=1) for lam in (1.0, 4.0)]
     yield "SGHMC, L = 1, change of the path under four times the force", f"{np.ptp(moves, axis=0).max():.0e}"
 
@@ -148,17 +148,17 @@ def _lost_gradient(library):
 @finding("one-batch", "blackjax")
 def _one_batch(library, lam=4.0, c=30.0, h=0.05, A=1.0):
     for beta in (0.0, c):
-        found = ratios(blackjax_sghmc(problem([lam], [c]), h, A, beta=beta), [lam])[0]
+        measured = ratios(blackjax_sghmc(problem([lam], [c]), h, A, beta=beta), [lam])[0]
         shared, fresh = (recursion(lam, c, h=h, A=A, beta=beta, L=10, fresh=f)[0] for f in (False, True))
-        yield f"SGHMC, beta = {beta:g} (one batch per gradient: {fresh:.3f})", *found, shared
+        yield f"SGHMC, beta = {beta:g} (one batch per gradient: {fresh:.3f})", *measured, shared
 
 
 @finding("old-position", "blackjax", "posteriors", "isotherm")
 def _old_position(library, lams=(1.0, 50.0), h=0.01, A=1.0):
     p, ours = problem(lams, rows=20), library == "isotherm"
     each = ratios(sgnht(library, p, h, A, 200), lams)
-    for lam, found, expected in zip(lams, each, thermostatted(lams, h=h, A=A, new=ours), strict=True):
-        yield f"{library} SGNHT, lambda = {lam:g}", *found, expected
+    for lam, measured, expected in zip(lams, each, thermostatted(lams, h=h, A=A, new=ours), strict=True):
+        yield f"{library} SGNHT, lambda = {lam:g}", *measured, expected
     if library != "blackjax":  # its SGHMC redraws the momentum
         x = isotherm_draws(p, iso.SGHMC(h, A), 200) if ours else posteriors_sghmc(p, h, A, tau=200)
         yield f"{library} SGHMC, lambda = 50", *ratios(x, lams)[1], recursion(50.0, h=h, A=A, new=ours)[0]
@@ -172,17 +172,17 @@ def _scalar_beta(library, noise=(30.0, 2.0), h=0.05, A=1.0):
         if ours
         else posteriors_sghmc(p, h, A, beta=16.0)
     )
-    for found, c in zip(ratios(x, [1.0, 1.0]), noise, strict=True):
+    for measured, c in zip(ratios(x, [1.0, 1.0]), noise, strict=True):
         expected = recursion(1.0, c, h=h, A=A, beta=c if ours else 16.0, new=ours)[0]
-        yield f"{library} SGHMC, {'dense' if ours else 'beta = 16'}, noise {c:g}", *found, expected
+        yield f"{library} SGHMC, {'dense' if ours else 'beta = 16'}, noise {c:g}", *measured, expected
 
 
 @finding("beta-units", "posteriors")
 def _beta_units(library, c=30.0, h=0.05, A=1.0):
     p = problem([1.0], [c])
     for what, beta in (("0", 0.0), ("variance for log p", c), ("variance for log p / N", c / p.num_data**2)):
-        found = ratios(posteriors_sghmc(p, h, A, beta=beta), [1.0])[0]
-        yield f"SGHMC, N = 100, beta = {what}", *found, recursion(1.0, c, h=h, A=A, beta=beta)[0]
+        measured = ratios(posteriors_sghmc(p, h, A, beta=beta), [1.0])[0]
+        yield f"SGHMC, N = 100, beta = {what}", *measured, recursion(1.0, c, h=h, A=A, beta=beta)[0]
 
 
 @finding("large-beta", "blackjax", "posteriors")
@@ -202,9 +202,9 @@ def _large_beta(library, h=0.05, A=1.0, beta=50.0):
 
 @finding("temperature", "blackjax")
 def _temperature(library, T=0.25, h=0.02, A=1.0):
-    found = ratios(blackjax_sghmc(problem([1.0]), h, A, T=T), [1 / T])[0]
+    measured = ratios(blackjax_sghmc(problem([1.0]), h, A, T=T), [1 / T])[0]
     expected, right = (recursion(1.0, h=h, A=A, L=10, redrawn=r)[0] for r in (1 / T, 1.0))
-    yield f"SGHMC, T = 0.25, variance over T/lambda (redrawn at T: {right:.3f})", *found, expected
+    yield f"SGHMC, T = 0.25, variance over T/lambda (redrawn at T: {right:.3f})", *measured, expected
 
 
 @finding("first-momentum", "posteriors")

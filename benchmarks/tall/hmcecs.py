@@ -7,7 +7,7 @@ The inner kernel is NUTS. Batches have 1,000 rows in 10 blocks, one of which is 
 variate is a second-order Taylor expansion around the mode (`HMCECS.taylor_proxy`), where chains start. The mode is
 found as in `iso.warmup`, and that time counts. The mass matrix is the Hessian at the mode and stays fixed: NumPyro's
 adaptation (`--adapt`, with `--warmup 500`) takes many times as many steps, so this is HMCECS at its best. The stored
-run of the synthetic data has batches of 200 rows, which are enough there.
+run of the synthetic data has batches of 200 rows, which are enough.
 """
 
 import jax

@@ -26,12 +26,12 @@ def write_page(
     if rows:
         sections += [
             report.Section("What is measured", [report.paragraph(text) for text in _METHOD]),
-            report.Section("Figure", _picture(figures)),
+            report.Section("Figure", _table_figure(figures)),
             *(_section(name, rows) for name in dict.fromkeys(r.target for r in rows)),
         ]
     if calibrations:
-        picture = report.figure(figures["calibration"], alt=_CALIBRATION_ALT, caption=_CALIBRATION_CAPTION)
-        sections.append(report.Section("Simulation-based calibration", [picture]))
+        drawing = report.figure(figures["calibration"], alt=_CALIBRATION_ALT, caption=_CALIBRATION_CAPTION)
+        sections.append(report.Section("Simulation-based calibration", [drawing]))
     sections += [
         report.Section("Settings", [report.definitions(results["settings"])]),
         report.Section("Versions", [report.definitions(results["versions"])]),
@@ -39,7 +39,7 @@ def write_page(
     return report.page("isotherm: validation", lead, sections)
 
 
-def _picture(figures: dict[str, Path]) -> list[report.Html]:
+def _table_figure(figures: dict[str, Path]) -> list[report.Html]:
     """Return the figure of the table, or nothing if no row has a measured quantity."""
     path = figures.get("table")
     return [] if path is None else [report.figure(path, alt=_ALT, caption=_CAPTION)]

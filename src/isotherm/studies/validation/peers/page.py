@@ -56,12 +56,12 @@ def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = 
     }
     (out / "peers.json").write_text(json.dumps(results, indent=1) + "\n")
     lines = [_line(row) for row in rows if row.quantities]
-    pictures = []
+    drawings = []
     if lines:
         path = plots.save(figure.draw(lines), out / "figures" / "peers.png")
-        pictures.append(report.figure(path, alt=_ALT, caption=_CAPTION))
+        drawings.append(report.figure(path, alt=_ALT, caption=_CAPTION))
     sections = [
-        report.Section("Figure", pictures),
+        report.Section("Figure", drawings),
         *(_section(setting, rows) for setting in dict.fromkeys(r.setting for r in rows)),
         report.Section("Settings", [report.definitions(results["settings"])]),
         report.Section("Versions", [report.definitions(installed)]),

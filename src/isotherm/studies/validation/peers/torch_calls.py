@@ -72,7 +72,7 @@ def posteriors_sgnht(
     $$\xi_m' = \xi_m + \epsilon(|m|^2/d - T),$$
 
     where m is the momentum before the step. With $\xi = \sqrt N\xi_m$ it is isotherm's thermostat of mass d.
-    With `momenta=None` the initial kinetic energy is N times too large and drives xi up to about sqrt(N). From there
+    With `momenta=None` the initial kinetic energy is N times too large and drives xi up to about sqrt(N). After that
     xi falls by at most one per unit of time, so the burn-in must exceed sqrt(N)/h steps.
     """
     root = math.sqrt(problem.num_data)

@@ -1,9 +1,9 @@
-"""What the driver costs: `iso.sample` against a hand-written `lax.scan` of the same Gaussian update, and memory.
+"""The overhead of the driver: `iso.sample` against a hand-written `lax.scan` of the same update; memory, import time.
 
     python benchmarks/driver.py [--out DIR]
 
-Ratios come from one run: the two programs take turns, and the median of the paired ratios is reported, so that
-whatever else the machine does falls on both.
+The two programs take turns in one run, so that other load on the machine affects both. The median of the paired
+ratios is reported.
 """
 
 import argparse
@@ -22,11 +22,11 @@ import isotherm as iso
 from isotherm.models.gaussian import gaussian
 
 N, n, H, A = 100, 10, 0.01, 1.0
-STEPS, ROUNDS, WARM = 50_000, 15, 2
+STEPS, ROUNDS, WARM_UP_ROUNDS = 50_000, 15, 2
 
 
 def hand_written(data: jax.Array, keys: jax.Array, positions: jax.Array) -> tuple:
-    """CCAdL with exact dense covariance on the normal model, gradients by hand; keeps what the driver keeps."""
+    """Return the same records as the driver: CCAdL with exact dense covariance, gradients written by hand."""
 
     def body(carry: tuple, t: jax.Array) -> tuple:
         theta, p, xi, C, key = carry
@@ -55,7 +55,7 @@ def hand_written(data: jax.Array, keys: jax.Array, positions: jax.Array) -> tupl
 
 
 def ratio(num_chains: int) -> dict[str, float]:
-    """Seconds of both programs for `STEPS` kept steps, and the median ratio."""
+    """Return the time per step of both programs over `STEPS` recorded steps, and their median ratio."""
     data = np.random.default_rng(0).normal(size=N).astype(np.float32)
     posterior = gaussian()
     sampler = iso.CCAdL(step_size=H, friction=A, covariance=iso.Dense())
@@ -80,13 +80,13 @@ def ratio(num_chains: int) -> dict[str, float]:
         )
 
     seconds: dict[str, list[float]] = {"hand": [], "driver": []}
-    for i in range(WARM + ROUNDS):
-        # The order changes from round to round, so that drift of the machine favours neither.
+    for i in range(WARM_UP_ROUNDS + ROUNDS):
+        # The order alternates, so that drift of the machine favours neither.
         turns = [("hand", by_hand), ("driver", by_driver)]
         for name, f in turns if i % 2 else turns[::-1]:
             began = time.perf_counter()
             f(i)
-            if i >= WARM:
+            if i >= WARM_UP_ROUNDS:
                 seconds[name].append(time.perf_counter() - began)
     ratios = np.asarray(seconds["driver"]) / np.asarray(seconds["hand"])
     low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
@@ -106,7 +106,7 @@ import re
 import numpy as np
 import isotherm as iso
 from isotherm.models.gaussian import gaussian
-def peak():  # of this process alone; `getrusage` would count its parent's
+def peak():  # of this process; `getrusage` would include its parent
     return int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) / 1024
 data = np.random.default_rng(0).normal(size=100).astype(np.float32)
 def run(draws):
@@ -121,14 +121,14 @@ print(before, peak())
 
 
 def memory() -> dict[str, float]:
-    """Peak resident memory of a process that keeps 10^6 draws of two parameters, and of one that keeps ten."""
+    """Return the peak memory of a process that keeps 10^6 draws of two parameters, and before, with ten draws."""
     out = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout
     before, peak = map(float, out.split())
     return {"ten_draws_mb": before, "million_draws_mb": peak, "difference_mb": peak - before}
 
 
 def import_time(rounds: int = 9) -> dict[str, float]:
-    """Median seconds of `import jax` and of `import isotherm` in fresh processes, taken in turns."""
+    """Return the median seconds of `import jax` and of `import isotherm`, in new processes that take turns."""
     code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
     seconds: dict[str, list[float]] = {"jax": [], "isotherm": []}
     for _ in range(rounds):
@@ -142,7 +142,7 @@ def import_time(rounds: int = 9) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, write `driver.json`."""
+    """Measure, print and write `driver.json`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     options = parser.parse_args()
@@ -155,12 +155,12 @@ def main() -> None:
     for row in results["ratios"]:
         low, high = row["ratio_quartiles"]
         print(
-            f"{row['chains']:3d} chains: driver {row['driver_us_per_step']:.2f} us a step, hand-written "
+            f"{row['chains']:3d} chains: driver {row['driver_us_per_step']:.2f} us per step, hand-written "
             f"{row['hand_us_per_step']:.2f}, ratio {row['ratio']:.3f} (quartiles {low:.3f} to {high:.3f}; "
             f"fastest rounds {row['ratio_of_fastest']:.3f})"
         )
-    print("10^6 kept draws of 2 parameters: peak {million_draws_mb:.0f} MB, of which {difference_mb:.0f} MB "
-          "are above a run of ten draws".format(**results["memory"]))  # fmt: skip
+    print("10^6 kept draws of 2 parameters: peak {million_draws_mb:.0f} MB, {difference_mb:.0f} MB "
+          "more than with ten draws".format(**results["memory"]))  # fmt: skip
     print(
         "import isotherm {isotherm:.2f} s, import jax {jax:.2f} s, ratio {ratio:.2f}".format(
             **results["import"]

@@ -1,13 +1,13 @@
-"""A small convolutional network on MNIST: its posterior by CCAdL beside the same network trained by Adam.
+"""A small convolutional network on MNIST: its posterior by CCAdL, and the same network trained by Adam.
 
     python benchmarks/mnist_network.py
 
 Ten classes, 10,000 of the 60,000 rows for training, all 10,000 for testing; 6,210 parameters; once as a Flax NNX
-module and once as an Equinox module. Adam has its weight decay and its epochs chosen by rows held out, and is
-then trained on all rows from four seeds. Each of four chains starts where one of those ended. Needs the extra `flax`.
+module and once as an Equinox module. The weight decay and the epochs of Adam are chosen on held-out rows; it is then
+trained on all rows from four seeds. Each of four chains starts at the result of one of these. Needs the extra `flax`.
 
-A convolution is written as patches times a matrix: in a compiled loop on a CPU that is several times as fast as
-`lax.conv_general_dilated`. For the same reason chains run one after the other.
+A convolution is written as patches times a matrix: in a compiled loop on a CPU this is several times as fast as
+`lax.conv_general_dilated`. For the same reason chains run in sequence.
 """
 
 import argparse
@@ -27,25 +27,25 @@ import isotherm as iso
 
 CHAINS, BATCH, BINS = 4, 200, 15
 DECAYS, EPOCHS, RATE = (0.1, 0.3, 1.0), (20, 40), 3e-3
-SETTINGS = {1.0: (7e-4, 5.0), 0.1: (3e-4, 10.0)}  # step size and friction by temperature, for 10,000 rows
+SETTINGS = {1.0: (7e-4, 5.0), 0.1: (3e-4, 10.0)}  # temperature: (step size, friction), for 10,000 rows
 
 
 def patches(images: jax.Array, size: int, stride: int) -> jax.Array:
-    """What a convolution sees at each place: the pixels of a square, along the last axis."""
+    """Return the input of a convolution at each position: the pixels of a square, along the last axis."""
     count = (images.shape[-2] - size) // stride + 1
     at = lambda i: slice(i, i + stride * (count - 1) + 1, stride)
     return jnp.concatenate([images[..., at(i), at(j), :] for i in range(size) for j in range(size)], axis=-1)
 
 
 def convolutions(first, second, last, x: jax.Array) -> jax.Array:
-    """Two convolutions of 4 x 4 with stride 2 and 8 and 16 channels, then a linear layer."""
+    """Return the logits of two 4 x 4 convolutions with stride 2 and 8 and 16 channels, then a linear layer."""
     h = jax.nn.relu(first(patches(x.reshape(*x.shape[:-1], 28, 28, 1), 4, 2)))
     h = jax.nn.relu(second(patches(h, 4, 2)))
     return last(h.reshape(*x.shape[:-1], -1))
 
 
 class Equinox(eqx.Module):
-    """Of one image."""
+    """The network for one image."""
 
     layers: list
 
@@ -54,29 +54,29 @@ class Equinox(eqx.Module):
         self.layers = [eqx.nn.Linear(*size, key=key) for size, key in zip(sizes, keys, strict=True)]
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Logits."""
+        """Return the logits."""
         first, second = (jax.vmap(jax.vmap(layer)) for layer in self.layers[:2])
         return convolutions(first, second, self.layers[2], x)
 
 
 def equinox_network(seed: int, prior: float):
-    """As a posterior."""
+    """Return the network as a posterior."""
     return iso.interop.equinox.posterior(Equinox(seed), "categorical", prior=prior)
 
 
 def flax_network(seed: int, prior: float):
-    """As a posterior."""
+    """Return the network as a posterior."""
     from flax import nnx
 
     class Flax(nnx.Module):
-        """Of a batch of images."""
+        """The network for a batch of images."""
 
         def __init__(self, rngs: nnx.Rngs) -> None:
             sizes = ((16, 8), (128, 16), (400, 10))
             self.layers = nnx.List([nnx.Linear(*size, rngs=rngs) for size in sizes])
 
         def __call__(self, x: jax.Array) -> jax.Array:
-            """Logits."""
+            """Return the logits."""
             return convolutions(*self.layers, x)
 
     return iso.interop.flax.posterior(Flax(nnx.Rngs(seed)), "categorical", prior=prior)
@@ -86,7 +86,7 @@ NETWORKS = {"flax": flax_network, "equinox": equinox_network}
 
 
 def trainer(net):
-    """An epoch of Adam with decoupled weight decay, and a rate that falls to zero by a cosine."""
+    """Return a function that trains by Adam with decoupled weight decay and a cosine learning rate."""
     adam = optax.scale_by_adam()
 
     @jax.jit
@@ -113,22 +113,23 @@ def trainer(net):
     return train
 
 
-def opponent(make, data: dict) -> tuple[list[dict], dict]:
-    """Decay and epochs by the loss of a tenth of the rows, then four seeds on all of them."""
-    net, held = make(0), len(data["y"]) // 10
-    fit, judged = ({k: x[rows] for k, x in data.items()} for rows in (slice(held, None), slice(held)))
-    train, tried = trainer(net), {}
+def train_adam(make, data: dict) -> tuple[list[dict], dict]:
+    """Return the parameters from four seeds, and the decay and epochs chosen by the loss on a tenth of the rows."""
+    net, held_out = make(0), len(data["y"]) // 10
+    parts = (slice(held_out, None), slice(held_out))
+    fit, judged = ({k: x[rows] for k, x in data.items()} for rows in parts)
+    train, held_out_loss = trainer(net), {}
     loss = jax.jit(lambda p: -jnp.mean(net.posterior.row_log_likelihoods(p, judged)))
     for decay, epochs in itertools.product(DECAYS, EPOCHS):
-        tried[decay, epochs] = float(loss(train(net.init, fit, decay=decay, epochs=epochs, seed=0)))
-    decay, epochs = min(tried, key=tried.get)
+        held_out_loss[decay, epochs] = float(loss(train(net.init, fit, decay=decay, epochs=epochs, seed=0)))
+    decay, epochs = min(held_out_loss, key=held_out_loss.get)
     seeds = range(1, CHAINS + 1)
     ends = [train(make(seed).init, data, decay=decay, epochs=epochs, seed=seed) for seed in seeds]
     return ends, {"weight_decay": decay, "epochs": epochs}
 
 
 def scores(probabilities: np.ndarray, y: np.ndarray) -> dict:
-    """Accuracy, negative log-likelihood and expected calibration error by the probability of the chosen class."""
+    """Return the accuracy, the negative log-likelihood and the expected calibration error."""
     chosen, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
     right = chosen == y
     bins = np.minimum((sure * BINS).astype(int), BINS - 1)
@@ -137,19 +138,19 @@ def scores(probabilities: np.ndarray, y: np.ndarray) -> dict:
 
 
 def losses(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Minus the log-probability of each row's class."""
+    """Return minus the log-probability of each row's class."""
     return -np.log(probabilities[np.arange(len(y)), y])
 
 
 def points(net, ends: list[dict], test: dict) -> np.ndarray:
-    """The probabilities of each of Adam's networks."""
+    """Return the class probabilities of each of Adam's networks."""
     return np.stack([np.asarray(jax.jit(net.mean)(p, test["x"]), np.float64) for p in ends])
 
 
 def chains(
     net, data: dict, ends: list[dict], temperature: float, options: argparse.Namespace
 ) -> list[iso.Draws]:
-    """A chain from each of Adam's networks."""
+    """Return one chain from each of Adam's networks."""
     posterior = eqx.tree_at(lambda p: p.temperature, net.posterior, jnp.asarray(temperature))
     step_size, friction = SETTINGS.get(temperature, SETTINGS[1.0])
     step_size, friction = options.step_size or step_size, options.friction or friction
@@ -160,15 +161,15 @@ def chains(
 
 
 def compare(name: str, data: dict, test: dict, options: argparse.Namespace) -> list[dict]:
-    """Adam's networks one by one and together, chains likewise: a row each."""
+    """Return a row for Adam's networks, one for their average, and the same for the chains."""
     began, make, y = time.perf_counter(), functools.partial(NETWORKS[name], prior=options.prior), test["y"]
-    ends, chosen = opponent(make, data)
+    ends, chosen = train_adam(make, data)
     net, trained = make(0), time.perf_counter()
     single = points(net, ends, test)
     alone = np.mean([losses(p, y) for p in single], axis=0)
     rows = [
         ("Adam", mean_scores(single, y) | chosen | {"seconds": trained - began}),
-        ("four of Adam averaged", scores(single.mean(axis=0), y)),
+        ("average of four by Adam", scores(single.mean(axis=0), y)),
     ]
     for temperature in options.temperature:
         began = time.perf_counter()
@@ -176,7 +177,7 @@ def compare(name: str, data: dict, test: dict, options: argparse.Namespace) -> l
         seconds = time.perf_counter() - began
         each = np.stack([predictive(net, draws, test["x"]) for draws in drawn])
         gain = alone - losses(each.mean(axis=0), y)
-        more = {
+        extra = {
             "nll_less_than_adam": gain.mean(),
             "error": gain.std() / len(gain) ** 0.5,
             "s": max(draws.record.s for draws in drawn),
@@ -186,19 +187,19 @@ def compare(name: str, data: dict, test: dict, options: argparse.Namespace) -> l
         }
         rows += [
             (f"CCAdL at T = {temperature:g}, one chain", mean_scores(each, y)),
-            (f"CCAdL at T = {temperature:g}, four chains", scores(each.mean(axis=0), y) | more),
+            (f"CCAdL at T = {temperature:g}, four chains", scores(each.mean(axis=0), y) | extra),
         ]
     return [{"network": name, "method": method, **row} for method, row in rows]
 
 
 def mean_scores(several: np.ndarray, y: np.ndarray) -> dict:
-    """The mean of the scores of several."""
+    """Return the mean scores of several predictions."""
     rows = [scores(p, y) for p in several]
     return {key: np.mean([row[key] for row in rows]) for key in rows[0]}
 
 
 def predictive(net, draws: iso.Draws, x: np.ndarray) -> np.ndarray:
-    """The mean of the probabilities over the draws of one chain."""
+    """Return the mean class probabilities over the draws of one chain."""
     total, probabilities = 0.0, jax.jit(net.mean)
     for draw in range(draws.num_draws):
         total += np.asarray(probabilities({k: v[0, draw] for k, v in draws.posterior.items()}, x), np.float64)
@@ -206,16 +207,16 @@ def predictive(net, draws: iso.Draws, x: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """A line a method."""
+    """Print and write a row per method."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--prior", type=float, default=4.0, help="times 1/sqrt(fan-in)")
+    parser.add_argument("--prior", type=float, default=4.0, help="scale of the weights, times 1/sqrt(fan-in)")
     parser.add_argument("--temperature", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--step-size", type=float, help="default: by the temperature, for 10,000 rows")
-    parser.add_argument("--friction", type=float, help="default: by the temperature, for 10,000 rows")
+    parser.add_argument("--step-size", type=float, help="default: chosen by temperature, for 10,000 rows")
+    parser.add_argument("--friction", type=float, help="default: chosen by temperature, for 10,000 rows")
     parser.add_argument("--burn-in", type=int, default=2000)
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--thinning", type=int, default=150)
@@ -224,14 +225,14 @@ def main() -> None:
     d = iso.data.load("mnist")
     rows = np.random.default_rng(0).permutation(len(d.y_train))[: options.rows]
     data = {"x": jnp.asarray(d.x_train[rows]), "y": jnp.asarray(d.y_train[rows])}
-    found = []
+    results = []
     for name in options.networks:
         for row in compare(name, data, d.test, options):
             plain = {k: v if isinstance(v, str | int) else round(float(v), 5) for k, v in row.items()}
-            found.append(plain)
+            results.append(plain)
             print(json.dumps(plain), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "mnist_network.json").write_text(json.dumps(found, indent=1) + "\n")
+    (options.out / "mnist_network.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""NumPyro models through `iso.interop.numpyro`, against NumPyro's own NUTS, and what the diagnosis says.
+"""NumPyro models through `iso.interop.numpyro`: differences from NumPyro's NUTS, and the diagnosis.
 
     python benchmarks/numpyro_models.py --out out/numpyro
     python benchmarks/numpyro_models.py --rows 400 --only linear,logistic,poisson,groups,mixture,student \\
-        --reference benchmarks/references/numpyro.json    # what the tests compare with
+        --reference benchmarks/references/numpyro.json    # the reference of the tests
 
-A z-score is the difference of two posterior means over its Monte Carlo error; of a model the largest of all its
-parameters and deterministic sites is told. Needs the extra `numpyro`.
+A z-score is the difference of two posterior means over its Monte Carlo error. The largest among all parameters and
+deterministic sites of a model is reported. Needs the extra `numpyro`.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def groups(group, x, y, num_groups):
 
 
 def mixture(y):
-    """Two components with ordered means; to which one a row belongs is summed out."""
+    """Two components with ordered means; the component of a row is summed out."""
     share = numpyro.sample("share", dist.Dirichlet(jnp.ones(2)))
     apart = dist.TransformedDistribution(dist.Normal(0, 2).expand([2]).to_event(1), OrderedTransform())
     mean = numpyro.sample("mean", apart)
@@ -74,7 +74,7 @@ def mixture(y):
 
 
 def student(x, y):
-    """Regression with heavy tails of unknown weight."""
+    """Regression with heavy tails: unknown degrees of freedom."""
     w = numpyro.sample("w", dist.Normal(0, 2).expand([x.shape[1]]).to_event(1))
     sigma = numpyro.sample("sigma", dist.HalfCauchy(1))
     freedom = numpyro.sample("freedom", dist.Gamma(2, 0.1))
@@ -83,7 +83,7 @@ def student(x, y):
 
 
 def horseshoe(x, y):
-    """Twenty columns, of which three matter, under a prior of funnels."""
+    """Regression on twenty columns, three of which matter, under a horseshoe prior."""
     tau = numpyro.sample("tau", dist.HalfCauchy(0.1))
     with numpyro.plate("columns", x.shape[1]):
         width = numpyro.sample("width", dist.HalfCauchy(1))
@@ -99,7 +99,7 @@ def _columns(rng: np.random.Generator, rows: int, columns: int = 3) -> np.ndarra
 
 
 def arguments(name: str, rows: int) -> tuple:
-    """Rows drawn from a model, and its other arguments."""
+    """Return rows drawn from a model, and its other arguments."""
     rng = np.random.default_rng(1)
     x, w = _columns(rng, rows), np.array([1.0, -0.5, 0.25])
     single = lambda y: np.asarray(y, np.float32)
@@ -126,7 +126,7 @@ MODELS = {f.__name__: f for f in (linear, logistic, poisson, groups, mixture, st
 
 
 def nuts(name: str, args: tuple, *, draws: int, warmup: int) -> dict[str, np.ndarray]:
-    """Of four chains, by site."""
+    """Return the draws of four chains by NUTS, by site."""
     kernel = NUTS(MODELS[name], target_accept_prob=0.9 if name == "horseshoe" else 0.8)
     mcmc = MCMC(
         kernel,
@@ -141,27 +141,27 @@ def nuts(name: str, args: tuple, *, draws: int, warmup: int) -> dict[str, np.nda
 
 
 def means(draws: dict[str, np.ndarray]) -> dict[str, tuple[list[float], list[float]]]:
-    """Posterior means and their Monte Carlo errors, by site, from arrays (chain, draw, ...)."""
+    """Return posterior means and their Monte Carlo errors, by site, from arrays (chain, draw, ...)."""
     from arviz_stats.base import array_stats
 
-    found = {}
+    by_site = {}
     for site, x in draws.items():
         x = x.reshape(*x.shape[:2], -1).astype(np.float64)
         size = array_stats.ess(x, method="mean", chain_axis=0, draw_axis=1)
-        found[site] = x.mean(axis=(0, 1)).tolist(), (x.std(axis=(0, 1)) / np.sqrt(size)).tolist()
-    return found
+        by_site[site] = x.mean(axis=(0, 1)).tolist(), (x.std(axis=(0, 1)) / np.sqrt(size)).tolist()
+    return by_site
 
 
 def z_scores(draws: iso.Draws, exact: dict[str, tuple[list[float], list[float]]]) -> dict[str, float]:
-    """Of the means of all parameters and deterministic sites, by site the largest."""
-    own = means({**draws.flat(), **draws.derived})
-    parts = {site: np.array([own[site], exact[site]]) for site in own}
+    """Return the largest z-score of each site, over all parameters and deterministic sites."""
+    estimates = means({**draws.flat(), **draws.derived})
+    parts = {site: np.array([estimates[site], exact[site]]) for site in estimates}
     score = lambda a, b: float(np.max(np.abs(a[0] - b[0]) / np.hypot(a[1], b[1])))
     return {site: score(*x) for site, x in parts.items()}
 
 
 def judge(name: str, rows: int) -> dict:
-    """One model."""
+    """Return the record of one model."""
     args = arguments(name, rows)
     began = time.perf_counter()
     with warnings.catch_warnings():
@@ -170,7 +170,7 @@ def judge(name: str, rows: int) -> dict:
         seconds, began = time.perf_counter() - began, time.perf_counter()
         exact = nuts(name, args, draws=2000, warmup=1000)
         nuts_seconds = time.perf_counter() - began
-        found = iso.diagnose(draws, progress=False)
+        diagnosis = iso.diagnose(draws, progress=False)
     scores = z_scores(draws, means(exact))
     worst = max(scores, key=scores.__getitem__)
     ratio = [x.std() / exact[site].std() for site, x in draws.flat().items() if x.ndim == 2]
@@ -180,30 +180,28 @@ def judge(name: str, rows: int) -> dict:
         "largest_z": round(scores[worst], 2),
         "of": worst,
         "sd_ratio": [round(float(f(ratio)), 3) for f in (min, max)] if ratio else None,
-        "ess": round(min(row.ess_bulk for row in found.summary.rows)),
+        "ess": round(min(row.ess_bulk for row in diagnosis.summary.rows)),
         "seconds": round(seconds, 1),
         "nuts_seconds": round(nuts_seconds, 1),
-        "ok": found.ok,
-        "verdict": found.verdict,
+        "ok": diagnosis.ok,
+        "verdict": diagnosis.verdict,
     }
 
 
 def write_reference(path: Path, names: list[str], rows: int) -> None:
-    """Means of long runs of NUTS, with their errors."""
+    """Write the means of long runs of NUTS, with their errors."""
     exact = {name: means(nuts(name, arguments(name, rows), draws=5000, warmup=1000)) for name in names}
     path.write_text(json.dumps({"rows": rows, "means": exact}, indent=1) + "\n")
 
 
 def main() -> None:
-    """A line a model."""
+    """Print and write a record per model."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--only", default=",".join(MODELS), help="models, separated by commas")
     parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument(
-        "--reference", type=Path, help="write NUTS's means there, for the tests, and nothing else"
-    )
+    parser.add_argument("--reference", type=Path, help="only write NUTS's means to this file, for the tests")
     parser.add_argument("--out", type=Path, default=Path("out/numpyro"))
     options = parser.parse_args()
     if options.reference is not None:

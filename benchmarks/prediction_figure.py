@@ -1,9 +1,9 @@
-"""The figure of docs/prediction.md: predictions where there are rows, and where there are none.
+"""The figure of docs/prediction.md: predictions inside and outside a gap in the data.
 
     python benchmarks/prediction_figure.py --out docs/figures
 
-One input, 300 rows with a gap in the middle, a sum of 16 bumps, unknown scale of the noise. Prints how often
-outcomes at new rows fall into their intervals, outside the gap and everywhere. Needs the extra `plots`.
+One input, 300 rows with a gap in the middle, a sum of 16 Gaussian bumps, unknown scale of the noise. Prints how
+often outcomes of new rows fall into their intervals, outside the gap and everywhere. Needs the extra `plots`.
 """
 
 import argparse
@@ -23,29 +23,29 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def truth(x: np.ndarray) -> np.ndarray:
-    """What the rows are noisy values of."""
+    """Return the true curve."""
     return np.sin(2.2 * x) + 0.3 * x
 
 
 def rows(count: int, rng: np.random.Generator, *, everywhere: bool) -> dict[str, np.ndarray]:
-    """Inputs on [-2, 2], without those in the gap unless `everywhere`, and outcomes."""
+    """Return inputs on [-2, 2], outside the gap unless `everywhere`, and their outcomes."""
     x = rng.uniform(-2, 2, size=10 * count)
     x = x[everywhere | (x < GAP[0]) | (x > GAP[1])][:count]
     return {"x": x.astype(np.float32), "y": (truth(x) + NOISE * rng.normal(size=count)).astype(np.float32)}
 
 
 def curve(p: dict, x: jax.Array) -> jax.Array:
-    """The expected outcome of each row."""
+    """Return the expected outcome of each row."""
     return jnp.exp(-0.5 * ((x[:, None] - jnp.asarray(CENTRES)[None]) / WIDTH) ** 2) @ p["w"]
 
 
 def log_likelihood(p: dict, batch: dict) -> jax.Array:
-    """One value a row."""
+    """Return one value per row."""
     return -0.5 * ((batch["y"] - curve(p, batch["x"])) / p["sigma"]) ** 2 - jnp.log(p["sigma"])
 
 
 def sampled(data: dict) -> iso.Draws:
-    """Draws of the untuned default: normal weights, and an exponential scale of the noise."""
+    """Return draws of the untuned default, with normal priors on weights and an exponential prior on the noise."""
     posterior = iso.Posterior(
         log_likelihood,
         lambda p: -0.5 * jnp.sum(p["w"] ** 2) - p["sigma"],
@@ -56,7 +56,7 @@ def sampled(data: dict) -> iso.Draws:
 
 
 def main() -> None:
-    """Sample, predict, judge, draw."""
+    """Sample, predict, print the scores and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("docs/figures"))
     out = parser.parse_args().out
@@ -67,34 +67,34 @@ def main() -> None:
     outcome = lambda p, x, key: curve(p, x) + p["sigma"] * jax.random.normal(key, x.shape)
     for name, everywhere in (("outside the gap", False), ("everywhere", True)):
         new = rows(5000, rng, everywhere=everywhere)
-        found = iso.predict(draws, outcome, new["x"], quantiles=LEVELS, observed=new["y"], seed=1)
-        print(f"{name}: {iso.scores.regression(found, new['y'])}")
+        predicted = iso.predict(draws, outcome, new["x"], quantiles=LEVELS, observed=new["y"], seed=1)
+        print(f"{name}: {iso.scores.regression(predicted, new['y'])}")
     x = np.linspace(-2, 2, 400).astype(np.float32)
     mean = iso.predict(draws, curve, x, quantiles=LEVELS)
-    whole = iso.predict(draws, outcome, x, quantiles=LEVELS, seed=2)
-    print(plots.save(draw(data, x, mean, whole), out / "prediction.png"))
+    outcomes = iso.predict(draws, outcome, x, quantiles=LEVELS, seed=2)
+    print(plots.save(draw(data, x, mean, outcomes), out / "prediction.png"))
 
 
-def draw(data: dict, x: np.ndarray, mean: iso.Prediction, whole: iso.Prediction) -> object:
-    """Rows, the expected outcome and its interval, and the interval of outcomes."""
+def draw(data: dict, x: np.ndarray, mean: iso.Prediction, outcomes: iso.Prediction) -> object:
+    """Return a figure of the rows, the expected outcome with its interval, and the interval of outcomes."""
     figure = plots.new_figure(8, 3.8)
     ax = figure.subplots()
-    ax.fill_between(x, *whole.interval(0.9), color=BAND, lw=0)
+    ax.fill_between(x, *outcomes.interval(0.9), color=BAND, lw=0)
     ax.fill_between(x, *mean.interval(0.9), color=MAIN, alpha=0.3, lw=0)
     ax.plot(x, mean.mean, color=MAIN, lw=1.8)
     ax.plot(x, truth(x), color="black", lw=1, ls=(0, (4, 2)))
     ax.plot(data["x"], data["y"], ".", color="black", ms=3.5, alpha=0.5, mew=0)
     ax.set(xlim=(-2, 2), xlabel="x", ylabel="y")
     ends = {"truth": (float(truth(x[-1:])[0]), "black"), "mean": (float(mean.mean[-1]), MAIN)}
-    places = sorted(ends.items(), key=lambda end: end[1][0])
-    for i, (name, (y, color)) in enumerate(places):
+    labels = sorted(ends.items(), key=lambda end: end[1][0])
+    for i, (name, (y, color)) in enumerate(labels):
         shift = (2 * i - 1) * 5
         ax.annotate(
             name, (2, y), (4, shift), textcoords="offset points", color=color, va="center", fontsize=10
         )
-    top = lambda at, found: float(np.interp(at, x, found.interval(0.9)[1]))
+    top = lambda at, prediction: float(np.interp(at, x, prediction.interval(0.9)[1]))
     note = {"textcoords": "offset points", "fontsize": 10}
-    ax.annotate("90 % of outcomes", (1.25, top(1.25, whole)), (4, 4), color=MUTED, **note)
+    ax.annotate("90 % of outcomes", (1.25, top(1.25, outcomes)), (4, 4), color=MUTED, **note)
     ax.annotate("90 % for the mean", (0.1, top(0.1, mean)), (-8, 6), color=MAIN, ha="right", **note)
     tidy(ax)
     return figure

@@ -1,10 +1,10 @@
-"""Dense rows against `iso.data.sparse_rows`: memory, a step, a Hessian, a warm-up; ratios within one run.
+"""Dense rows against `iso.data.sparse_rows`: memory, and the time of a step, a Hessian and a warm-up.
 
     ISOTHERM_DATA_DIR=... python benchmarks/sparse.py [--out DIR]
 
 Logistic regression on a9a (14 of 123 columns), and on as many random rows with 14 ones each in more columns. Steps
-are those of four chains side by side: plain minibatches under CCAdL with a diagonal covariance and, for a9a, what the
-warm-up chooses. Programs take turns, and the median of paired ratios is reported with its quartiles.
+advance four chains in parallel: plain minibatches under CCAdL with a diagonal covariance and, for a9a, the settings
+that the warm-up chooses. Programs take turns, and the median of paired ratios is reported with its quartiles.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SPARSE = iso.Posterior(
 
 
 def forms(width: int) -> dict[str, tuple[iso.Posterior, dict]]:
-    """Both forms of the same rows: a9a's where the width is theirs."""
+    """Return the same rows in dense and in sparse form: those of a9a for its width, else random ones."""
     if width == 123:
         train = iso.data.load("a9a").train
         x, y = train["x"], train["y"]
@@ -53,7 +53,7 @@ def forms(width: int) -> dict[str, tuple[iso.Posterior, dict]]:
 
 
 def stepping(name: str, posterior: iso.Posterior, data: dict, width: int, tuned: iso.Setup | None) -> Program:
-    """Chains from the mode as the warm-up says, or plain ones from zeros."""
+    """Return chains with the settings of the warm-up, or with plain minibatches if there is none."""
     N = len(data["y"])
     if tuned is None:
         kernel = iso.extend.Kernel(iso.CCAdL(1e-4, 10.0), iso.Minibatch(posterior), N, BATCH)
@@ -66,16 +66,16 @@ def stepping(name: str, posterior: iso.Posterior, data: dict, width: int, tuned:
 
 
 def compare(programs: dict[str, Program]) -> dict:
-    """Seconds of each in the median, and the ratio of sparse to dense."""
+    """Return the median seconds of each program, and the ratio of sparse to dense."""
     times = take_turns(list(programs.values()), rounds=ROUNDS, seconds=SECONDS)
     if not all(program.finite() for program in programs.values()):
-        raise RuntimeError("a chain is not finite")
+        raise RuntimeError("a chain became non-finite, so its time means nothing. Lower the step size.")
     ratio = paired(times["sparse"], times["dense"])
     return {k: float(np.median(v)) for k, v in times.items()} | {"ratio": str(ratio)}
 
 
 def measure(width: int) -> dict:
-    """All of one width."""
+    """Return all measurements for one width."""
     both = forms(width)
     record = {"width": width} | {f"bytes of {k}": num_bytes(data) for k, (_, data) in both.items()}
     record["step, plain"] = compare({k: stepping(k, *v, width, None) for k, v in both.items()})
@@ -92,7 +92,7 @@ def measure(width: int) -> dict:
 
 
 def main() -> None:
-    """Print a record a width, and keep them."""
+    """Print and write a record per width."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     out = parser.parse_args().out

@@ -1,7 +1,7 @@
-"""Kept runs of NumPyro's samplers in seconds of this machine: their leapfrog steps times one gradient, measured here.
+"""The time that stored runs of NumPyro's samplers would take on this machine: leapfrog steps times one gradient.
 
-What is left out favours them: compilation, the bookkeeping of NUTS, and of HMCECS the drawing of rows and the
-Hessians of the new ones. For the number of steps it does not matter where they were taken.
+The estimate favours them: it leaves out compilation, the bookkeeping of NUTS, and for HMCECS the drawing of rows
+and their Hessians. The number of steps does not depend on the machine.
 """
 
 import json
@@ -17,12 +17,15 @@ from quality import REFERENCES, timed
 from isotherm import tree
 from isotherm.tuning.newton import climb
 
-_LOOK = 2.0  # seconds for which a gradient is timed, over and over
+_TIMING_SECONDS = 2.0  # how long a gradient is timed, by repeated calls
 
 
 def nuts(name: str) -> dict | None:
-    """`nuts.py`: a step is a gradient of all rows, for one chain or for all at once, whichever is faster."""
-    record = _kept("nuts", name)
+    """Return a stored run of `nuts.py`. A step is a gradient of all rows.
+
+    It is timed for one chain and for all at once, and the faster counts.
+    """
+    record = _stored("nuts", name)
     if record is None:
         return None
     posterior, data, init = PROBLEMS[name]()
@@ -34,15 +37,15 @@ def nuts(name: str) -> dict | None:
 
 
 def hmcecs(name: str) -> dict | None:
-    """`hmcecs.py`: the way to the mode, and a step is a gradient of the energy that a batch gives."""
-    record = _kept("hmcecs", name)
+    """Return a stored run of `hmcecs.py`. A step is a gradient of a batch's energy; finding the mode counts too."""
+    record = _stored("hmcecs", name)
     if record is None:
         return None
     posterior, data, init = PROBLEMS[name]()
     data, n, num_data = jax.tree.map(jnp.asarray, data), record["batch_size"], record["num_data"]
-    find = lambda: climb(posterior, data, init, seed=0)
-    find()
-    seconds_mode, top = timed(find)
+    find_mode = lambda: climb(posterior, data, init, seed=0)
+    find_mode()
+    seconds_mode, top = timed(find_mode)
     picked = np.random.default_rng(0).integers(num_data, size=n)
     rows = jax.tree.map(lambda x: x[picked], data)
     mode, known = tree.ravel(top.point.theta), [jnp.asarray(x, jnp.float32) for x in top.point.known]
@@ -73,18 +76,18 @@ def _counted(record: dict, one: float, before: float = 0.0) -> dict:
 
 
 def _seconds(f: Callable, *arguments: object) -> float:
-    """The median of many calls, without compilation."""
+    """Return the median time of many calls, without compilation."""
     f, taken = jax.jit(f), []
     jax.block_until_ready(f(*arguments))
-    while sum(taken) < _LOOK:
+    while sum(taken) < _TIMING_SECONDS:
         taken.append(timed(lambda: f(*arguments))[0])
     return float(np.median(taken))
 
 
-def _kept(method: str, name: str) -> dict | None:
+def _stored(method: str, name: str) -> dict | None:
     path = REFERENCES / method / f"{name}.json"
     if not path.exists():
         return None
     record = json.loads(path.read_text())
-    # Seconds of the machine where it ran are of no use here.
+    # The seconds of the machine where it ran do not apply here.
     return {k: v for k, v in record.items() if not k.startswith("seconds")}

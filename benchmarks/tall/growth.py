@@ -1,12 +1,12 @@
-"""What an effective draw costs as the rows become more: logistic regression with 100 features, nothing tuned.
+"""The cost of an effective draw as the number of rows grows: logistic regression with 100 features, untuned.
 
     python benchmarks/tall/growth.py --sizes 100000,1000000,10000000
 
-For each number of rows: one warm-up, then the chains twice with it, of which the second time needs no compilation.
-Given are, per effective draw of the parameter that has fewest, rows of gradient and microseconds after the warm-up,
-of the chains alone and of the whole call, which looks at all rows once to refuse what is not a number. The warm-up
-makes about ten passes over all rows: it grows with them, and stands by itself. Ten million rows are 4 GB in memory,
-twice that while they are made.
+For each number of rows: one warm-up, then several calls of `iso.sample` with it, of which only the first compiles.
+The table has, per effective draw of the parameter with the fewest, the rows of gradient and the microseconds after
+the warm-up, both of the chains alone and of the whole call, which checks all rows once for NaN. The warm-up makes
+about ten passes over all rows; its time grows with them and is listed separately. Ten million rows take 4 GB of
+memory, and twice that while they are generated.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import isotherm as iso
 
 
 def measure(num_data: int, chains: int, draws: int, repeats: int) -> dict[str, float]:
-    """One number of rows."""
+    """Return the cost for one number of rows."""
     posterior, data, init = synthetic(num_data)
     data = jax.tree.map(jnp.asarray, data)
     seconds_warmup, tuned = timed(lambda: iso.warmup(posterior, data, init))
@@ -33,7 +33,7 @@ def measure(num_data: int, chains: int, draws: int, repeats: int) -> dict[str, f
     calls = [timed(run) for _ in range(1 + repeats)]
     drawn = calls[0][1]
     again = [seconds for seconds, _ in calls[1:]]
-    loops = [found.record.seconds for _, found in calls[1:]]
+    loops = [draws.record.seconds for _, draws in calls[1:]]
     least = float(effective(flat(drawn.flat())).min())
     rows = drawn.record.steps * drawn.record.batch_size * chains
     return {
@@ -55,42 +55,44 @@ def measure(num_data: int, chains: int, draws: int, repeats: int) -> dict[str, f
 COLUMNS = {
     "rows": "N",
     "batch_size": "n",
-    "ess_min": "ESS least",
+    "ess_min": "smallest ESS",
     "rows_per_draw": "rows per effective draw",
     "chains_us_per_draw": "µs per effective draw, chains",
     "call_us_per_draw": "whole call",
     "seconds_warmup": "warm-up, s",
     "passes_warmup": "warm-up, passes",
-    "seconds_warmup_first": "warm-up and its compilation, s",
+    "seconds_warmup_first": "warm-up with compilation, s",
 }
 
 
 def main() -> None:
-    """A line a number of rows, and the growth from the first to the last."""
+    """Print and write a line per number of rows, and the growth from the first to the last."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", default="100000,1000000,10000000")
+    parser.add_argument("--sizes", default="100000,1000000,10000000", help="numbers of rows")
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("out/tall"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    found = []
+    records = []
     for size in options.sizes.split(","):
-        found.append(measure(int(size), options.chains, options.draws, options.repeats))
-        print(json.dumps(found[-1]), flush=True)
+        records.append(measure(int(size), options.chains, options.draws, options.repeats))
+        print(json.dumps(records[-1]), flush=True)
     costs = ("rows_per_draw", "chains_us_per_draw", "call_us_per_draw", "seconds_warmup")
-    growth = {k: found[-1][k] / found[0][k] for k in costs}
-    table = [[short(row[k]) for k in COLUMNS] for row in found]
+    growth = {k: records[-1][k] / records[0][k] for k in costs}
+    table = [[short(row[k]) for k in COLUMNS] for row in records]
     table.append(["growth", *(short(growth[k]) if k in growth else "" for k in list(COLUMNS)[1:])])
-    where = f"{jax.devices()[0].device_kind}, {len(os.sched_getaffinity(0))} cores, JAX {jax.__version__}"
+    machine = f"{jax.devices()[0].device_kind}, {len(os.sched_getaffinity(0))} cores, JAX {jax.__version__}"
     head = list(COLUMNS.values())
-    (options.out / "growth.json").write_text(json.dumps({"sizes": found, "growth": growth}, indent=1) + "\n")
-    (options.out / "growth.md").write_text(f"{markdown(head, table)}\n\n{where}.\n")
+    (options.out / "growth.json").write_text(
+        json.dumps({"sizes": records, "growth": growth}, indent=1) + "\n"
+    )
+    (options.out / "growth.md").write_text(f"{markdown(head, table)}\n\n{machine}.\n")
     show(head, table)
-    print(f"{where}.")
+    print(f"{machine}.")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""NumPyro's HMCECS on the posteriors of `problems.py`: Hamiltonian Monte Carlo on minibatches that it draws too.
+"""NumPyro's HMCECS on the posteriors of `problems.py`: Hamiltonian Monte Carlo that also samples minibatches.
 
     python benchmarks/tall/hmcecs.py --out DIR
     python benchmarks/tall/judge.py DIR --to benchmarks/references/hmcecs
 
-NUTS inside, 1,000 rows in 10 blocks of which one is drawn anew with each draw, Taylor's expansion of second order
-around the mode as control variate (`HMCECS.taylor_proxy`), chains started at the mode. The way to the mode is that of
-`iso.warmup`, and its seconds count. The Hessian there, known by then, is the mass matrix, which is kept: NumPyro's
-own adaptation (`--adapt`, with `--warmup 500`) takes many times as many steps, so this is HMCECS at its best. The
-kept run of the synthetic data has batches of 200 rows, which do there.
+The inner kernel is NUTS. Batches have 1,000 rows in 10 blocks, one of which is redrawn with each draw. The control
+variate is a second-order Taylor expansion around the mode (`HMCECS.taylor_proxy`), where chains start. The mode is
+found as in `iso.warmup`, and that time counts. The mass matrix is the Hessian at the mode and stays fixed: NumPyro's
+adaptation (`--adapt`, with `--warmup 500`) takes many times as many steps, so this is HMCECS at its best. The stored
+run of the synthetic data has batches of 200 rows, which are enough.
 """
 
 import jax
@@ -21,7 +21,7 @@ from isotherm.tuning.newton import climb
 
 
 def model_of(problem: Problem, batch_size: int):
-    """The posterior in NumPyro's language: one site a leaf, `w` where there is but one, and a plate of rows."""
+    """Return the posterior as a NumPyro model: a site per leaf, `w` if there is only one, and a plate of rows."""
     import numpyro
     from numpyro import distributions as dist
 
@@ -41,7 +41,7 @@ def model_of(problem: Problem, batch_size: int):
 
 
 def named(theta: object) -> dict:
-    """Parameters by name."""
+    """Return the parameters by name."""
     return theta if isinstance(theta, dict) else {"w": theta}
 
 
@@ -56,7 +56,7 @@ def hmcecs(
     adapt: bool = False,
     seed: int = 0,
 ) -> tuple[np.ndarray, dict]:
-    """Draws (chain, draw, parameter), and what they cost, compilation included."""
+    """Return draws (chain, draw, parameter) and a record of their cost, compilation included."""
     from numpyro.infer import HMCECS, MCMC, NUTS
 
     problem = PROBLEMS[name]()
@@ -91,8 +91,10 @@ def hmcecs(
 
     seconds_warmup, steps_warmup = timed(prepare)
     seconds_sampling, drawn = timed(draw)
-    found, num_data = sampler.get_extra_fields(), len(jax.tree.leaves(data)[0])
-    before, during = (int(np.sum(x, dtype=np.int64)) for x in (steps_warmup, found["hmc_state.num_steps"]))
+    fields_drawn, num_data = sampler.get_extra_fields(), len(jax.tree.leaves(data)[0])
+    before, during = (
+        int(np.sum(x, dtype=np.int64)) for x in (steps_warmup, fields_drawn["hmc_state.num_steps"])
+    )
     record = {
         "problem": name,
         "method": "HMCECS",
@@ -106,7 +108,7 @@ def hmcecs(
         "leapfrogs_warmup": before,
         "leapfrogs_sampling": during,
         "passes": top.passes + (before + during) * batch_size / num_data,
-        "rows_accepted": float(np.mean(found["accept_prob"])),
+        "rows_accepted": float(np.mean(fields_drawn["accept_prob"])),
         "seconds_mode": seconds_mode,
         "seconds_warmup": seconds_warmup,
         "seconds_sampling": seconds_sampling,
@@ -116,13 +118,13 @@ def hmcecs(
 
 
 def main() -> None:
-    """One file a problem."""
+    """Write one file per problem."""
     parser = arguments(__doc__, 200, "out/tall/hmcecs")
     parser.add_argument("--batch-size", type=int, default=1000)
     parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--adapt", action="store_true", help="the mass matrix from the warm-up")
+    parser.add_argument("--adapt", action="store_true", help="adapt the mass matrix in the warm-up")
     options = parser.parse_args()
-    jax.config.update("jax_default_matmul_precision", "float32")  # not the 10 bits of a GPU's default
+    jax.config.update("jax_default_matmul_precision", "float32")  # the default on a GPU has only 10 bits
     for name in options.only.split(","):
         sizes = options.chains, options.warmup, options.draws, options.batch_size, options.blocks
         save(options.out, *hmcecs(name, *sizes, adapt=options.adapt))

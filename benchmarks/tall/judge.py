@@ -1,4 +1,4 @@
-"""Draws that `nuts.py` or `hmcecs.py` left, held against the reference: records for `benchmarks/tall`.
+"""Compare draws from `nuts.py` or `hmcecs.py` with the reference, and write records for `benchmarks/tall`.
 
 python benchmarks/tall/judge.py DIR --to benchmarks/references/nuts
 """
@@ -12,18 +12,18 @@ from quality import quality, truth
 
 
 def main() -> None:
-    """One record a problem."""
+    """Write one record per problem."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("draws", type=Path, help="folder with a file a problem")
-    parser.add_argument("--to", type=Path, required=True, help="where the records go")
+    parser.add_argument("draws", type=Path, help="folder with one file per problem")
+    parser.add_argument("--to", type=Path, required=True, help="folder for the records")
     options = parser.parse_args()
     options.to.mkdir(parents=True, exist_ok=True)
     for path in sorted(options.draws.glob("*.npz")):
-        with np.load(path) as held:
-            record = json.loads(str(held["record"]))
-            record |= quality(held["x"].astype(np.float64), truth(record["problem"]))
+        with np.load(path) as stored:
+            record = json.loads(str(stored["record"]))
+            record |= quality(stored["x"].astype(np.float64), truth(record["problem"]))
         (options.to / f"{record['problem']}.json").write_text(json.dumps(record, indent=1) + "\n")
         print(json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in record.items()}))
 

@@ -1,9 +1,9 @@
-"""The methods that `tall.py` compares: each gives a record of what it found and what that took.
+"""The methods that `benchmarks/tall` compares. Each returns a record of its accuracy and its cost.
 
-Seconds have two parts, one that does not depend on the number of draws (set-up, warm-up, burn-in, compilation) and
-one that does. An rms error of 0.05 in the means takes the first and, of the second, as much as there are effective
-draws in it that are needed: the square of the rms error that the draws have by chance, over 0.05; for `iso.sample`
-that of `draws.mean()`, which has the gradient for a control variate.
+The time has a part that does not depend on the number of draws (set-up, warm-up, burn-in, compilation) and a part
+that does. The time to an rms error of 0.05 in the means is the first part plus a share of the second: the square of
+the rms error that the draws have by chance, divided by 0.05. For `iso.sample` that error is the one of
+`draws.mean()`, which uses the gradient as a control variate.
 """
 
 import hmcecs as hmcecs_runs
@@ -19,7 +19,7 @@ from isotherm import tree
 
 
 def sampled(record: dict, fixed: float, sampling: float, suffix: str = "") -> dict:
-    """What follows from the two parts of the seconds."""
+    """Return the speeds that follow from the two parts of the time."""
     needed = (record.get("refined_error", record["monte_carlo_rms"]) / TARGET) ** 2
     return {
         f"seconds{suffix}": fixed + sampling,
@@ -29,22 +29,22 @@ def sampled(record: dict, fixed: float, sampling: float, suffix: str = "") -> di
 
 
 def ours(name: str, chains: int, draws: int) -> dict:
-    """The default, and the same call once more, which compiles nothing."""
+    """Return the record of the default, and of a second call that compiles nothing."""
     posterior, data, init = PROBLEMS[name]()
     data = jax.tree.map(jnp.asarray, data)
     prepare = lambda: iso.warmup(posterior, data, init)
-    # `iso.sample(posterior, data, init)` is these two.
+    # `iso.sample(posterior, data, init)` is a warm-up followed by this.
     warm_first, tuned = timed(prepare)
     draw = lambda: iso.sample(posterior, data, tuned, num_draws=draws, num_chains=chains, progress=False)
-    first, found = timed(draw)
+    first, drawn = timed(draw)
     warm_again, again = timed(prepare)[0], timed(draw)[0]
-    run = found.record
+    run = drawn.record
     kept = again * (1 - run.burn_in / run.steps)
     record = {"problem": name, "method": "iso.sample", "batch_size": run.batch_size}
-    record |= {"verdict": found.summary().verdict, "device": jax.devices()[0].device_kind}
-    record |= quality(flat(found.flat()), truth(name))
+    record |= {"verdict": drawn.summary().verdict, "device": jax.devices()[0].device_kind}
+    record |= quality(flat(drawn.flat()), truth(name))
     record |= {"passes_warmup": tuned.passes, "passes": tuned.passes + run.data_passes * chains}
-    means, errors = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(part)]) for part in found.mean())
+    means, errors = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(part)]) for part in drawn.mean())
     known, rms = truth(name), lambda x: float(np.sqrt(np.mean(np.square(x))))
     record |= {"refined_rms": rms((means - known["mean"]) / np.array(known["sd"]))}
     record |= {"refined_error": rms(errors / np.array(known["sd"]))}
@@ -53,7 +53,7 @@ def ours(name: str, chains: int, draws: int) -> dict:
 
 
 def laplace(name: str) -> dict:
-    """The normal distribution around the mode: at the target from the start, or never."""
+    """Return the record of the normal approximation at the mode, which meets the target at once or never."""
     from isotherm.tuning.newton import climb, point_at
 
     posterior, data, init = PROBLEMS[name]()
@@ -67,7 +67,7 @@ def laplace(name: str) -> dict:
             theta = tree.unravel_like(tree.ravel(theta) + jnp.asarray(step, jnp.float32), theta)
         return np.asarray(tree.ravel(theta), np.float64), np.sqrt(np.diag(np.linalg.inv(here.hessian)))
 
-    fit()  # compiles what `iso.warmup` has not compiled before
+    fit()  # compiles what `iso.warmup` has not compiled
     seconds, (mean, sd) = timed(fit)
     record = {"problem": name, "method": "Laplace", "seconds_compiled": seconds}
     record |= moments(mean, sd, truth(name))
@@ -77,14 +77,14 @@ def laplace(name: str) -> dict:
 
 
 def nuts(name: str, chains: int, warmup: int, draws: int) -> dict:
-    """NumPyro's NUTS, run here."""
+    """Return the record of NumPyro's NUTS, run here."""
     x, record = nuts_runs.nuts(name, chains, warmup, draws)
     record |= quality(x, truth(name))
     return record | sampled(record, record["seconds_warmup"], record["seconds_sampling"])
 
 
 def hmcecs(name: str, chains: int) -> dict:
-    """NumPyro's HMCECS, run here."""
+    """Return the record of NumPyro's HMCECS, run here."""
     x, record = hmcecs_runs.hmcecs(name, chains)
     record |= quality(x, truth(name))
     before = record["seconds_mode"] + record["seconds_warmup"]

@@ -1,12 +1,13 @@
-"""NumPyro's NUTS on the posteriors of `problems.py`, once and for all: on the largest it takes an hour of CPU.
+"""NumPyro's NUTS on the posteriors of `problems.py`, for runs that are stored: the largest takes an hour of CPU.
 
     python benchmarks/tall/nuts.py --out DIR
     python benchmarks/tall/judge.py DIR --to benchmarks/references/nuts
 
-Dense mass matrix, 4 chains from the same start as `iso.sample`, 500 steps of warm-up and 500 draws. Every leapfrog
-step is counted, those of the warm-up too: each is one gradient of all rows. Meant for a GPU; the count is the same
-anywhere, and `tall.py --methods nuts-counted` turns it into seconds of the machine that it runs on. The seconds in
-`benchmarks/references/nuts` are of one H200 that ran ten at a time, and are not used.
+Dense mass matrix, 4 chains from the same start as `iso.sample`, 500 steps of warm-up and 500 draws. All leapfrog
+steps are counted, including those of the warm-up: each is one gradient of all rows. Meant for a GPU. The count does
+not depend on the machine, and `python benchmarks/tall --methods nuts-counted` converts it to seconds of the machine
+that it runs on. The seconds in `benchmarks/references/nuts` are from an H200 that ran ten at a time, and are not
+used.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from quality import flat, timed
 
 
 def nuts(name: str, chains: int, warmup: int, draws: int, seed: int = 0) -> tuple[np.ndarray, dict]:
-    """Draws (chain, draw, parameter), and what they cost, compilation included."""
+    """Return draws (chain, draw, parameter) and a record of their cost, compilation included."""
     from numpyro.infer import MCMC, NUTS
 
     posterior, data, init = PROBLEMS[name]()
@@ -50,8 +51,8 @@ def nuts(name: str, chains: int, warmup: int, draws: int, seed: int = 0) -> tupl
 
     seconds_warmup, steps_warmup = timed(prepare)
     seconds_sampling, drawn = timed(draw)
-    found = sampler.get_extra_fields()
-    before, during = (int(np.sum(x, dtype=np.int64)) for x in (steps_warmup, found["num_steps"]))
+    fields_drawn = sampler.get_extra_fields()
+    before, during = (int(np.sum(x, dtype=np.int64)) for x in (steps_warmup, fields_drawn["num_steps"]))
     named = drawn if isinstance(drawn, dict) else {"theta": drawn}
     record = {
         "problem": name,
@@ -62,8 +63,8 @@ def nuts(name: str, chains: int, warmup: int, draws: int, seed: int = 0) -> tupl
         "leapfrogs_warmup": before,
         "leapfrogs_sampling": during,
         "passes": before + during,
-        "divergent": int(np.sum(found["diverging"])),
-        "step_size": float(np.mean(found["adapt_state.step_size"])),
+        "divergent": int(np.sum(fields_drawn["diverging"])),
+        "step_size": float(np.mean(fields_drawn["adapt_state.step_size"])),
         "seconds_warmup": seconds_warmup,
         "seconds_sampling": seconds_sampling,
         "dtype": str(jax.tree.leaves(starts)[0].dtype),
@@ -73,14 +74,14 @@ def nuts(name: str, chains: int, warmup: int, draws: int, seed: int = 0) -> tupl
 
 
 def chain_method(chains: int) -> Callable | str:
-    """Side by side on a GPU or on as many devices, one after the other elsewhere."""
+    """Return how NumPyro runs the chains: in parallel on a GPU or on enough devices, otherwise in sequence."""
     if jax.default_backend() == "gpu":
         return jax.vmap
     return "parallel" if jax.local_device_count() >= chains else "sequential"
 
 
 def save(folder: Path, x: np.ndarray, record: dict) -> None:
-    """One file a problem, for `judge.py`."""
+    """Write the draws and the record of one problem, for `judge.py`."""
     folder.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         folder / f"{record['problem']}.npz", x=x.astype(np.float32), record=json.dumps(record)
@@ -89,11 +90,11 @@ def save(folder: Path, x: np.ndarray, record: dict) -> None:
 
 
 def arguments(description: str | None, warmup: int, out: str) -> argparse.ArgumentParser:
-    """What every run that is kept takes."""
+    """Return a parser with the arguments that all stored runs share."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default=",".join(PROBLEMS))
+    parser.add_argument("--only", default=",".join(PROBLEMS), help="problems, separated by commas")
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=warmup)
     parser.add_argument("--draws", type=int, default=500)
@@ -102,12 +103,12 @@ def arguments(description: str | None, warmup: int, out: str) -> argparse.Argume
 
 
 def main() -> None:
-    """One file a problem."""
+    """Write one file per problem."""
     parser = arguments(__doc__, 500, "out/tall/nuts")
-    parser.add_argument("--x64", action="store_true", help="in double precision")
+    parser.add_argument("--x64", action="store_true", help="use double precision")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", options.x64)
-    jax.config.update("jax_default_matmul_precision", "float32")  # not the 10 bits of a GPU's default
+    jax.config.update("jax_default_matmul_precision", "float32")  # the default on a GPU has only 10 bits
     for name in options.only.split(","):
         save(options.out, *nuts(name, options.chains, options.warmup, options.draws))
 

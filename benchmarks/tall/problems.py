@@ -1,4 +1,4 @@
-"""Posteriors of tall data: what `iso.sample` gets, and nothing else."""
+"""Posteriors of tall data: the arguments of `iso.sample`."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def a9a() -> Problem:
 
 
 def covertype() -> Problem:
-    """Lodgepole pine against the other six: 581,012 rows, 54 features and an intercept."""
+    """Lodgepole pine against the six other cover types: 581,012 rows, 54 features and an intercept."""
     d = iso.data.load("covertype")
     x, y = np.concatenate([d.x_train, d.x_test]), np.concatenate([d.y_train, d.y_test])
     return _logistic(_with_ones(x), np.where(y == 1, 1, -1))
@@ -42,7 +42,7 @@ def mnist() -> Problem:
 
 
 def _design(num_data: int, d: int, seed: int) -> tuple[np.random.Generator, np.ndarray]:
-    """Correlated features and a column of ones, a piece at a time: ten million rows must fit."""
+    """Return correlated features and a column of ones, made in pieces so that ten million rows fit into memory."""
     rng, x = np.random.default_rng(seed), np.ones((num_data, d), np.float32)
     for rows in _pieces(num_data):
         z = rng.normal(size=(len(x[rows]), d)).astype(np.float32)
@@ -64,7 +64,7 @@ def synthetic(num_data: int = 1_000_000) -> Problem:
 
 
 def rare() -> Problem:
-    """Rare events: 200,000 rows, about 60 positive, 20 features: a skewed posterior."""
+    """Rare events, with a skewed posterior: 200,000 rows, about 60 of them positive, 20 features."""
     rng, x = _design(200_000, 20, 2)
     w = np.append(rng.normal(size=19) / 3, -9.0)
     y = np.where(rng.random(len(x)) < 1 / (1 + np.exp(-x @ w)), 1, -1)
@@ -104,7 +104,7 @@ def _regression(log_density: Callable, noise: Callable) -> Problem:
 
 
 def linear() -> Problem:
-    """Linear regression with unknown scale: 200,000 rows, 30 features."""
+    """Linear regression with an unknown scale: 200,000 rows, 30 features."""
     return _regression(lambda z: -0.5 * z**2, lambda rng, n: rng.normal(size=n))
 
 

@@ -1,4 +1,4 @@
-"""How good draws of the posteriors of `problems.py` are, and how long they took."""
+"""Accuracy and timing of draws from the posteriors of `problems.py`."""
 
 import json
 import time
@@ -18,20 +18,20 @@ T = TypeVar("T")
 
 
 def truth(name: str) -> dict:
-    """Moments by Hamiltonian Monte Carlo in double precision: `reference.py`."""
+    """Return the reference moments, which `reference.py` made."""
     return json.loads((REFERENCES / f"{name}.json").read_text())
 
 
 def flat(draws: dict[str, np.ndarray]) -> np.ndarray:
-    """(chain, draw, parameter)."""
+    """Return the draws as one array (chain, draw, parameter)."""
     return np.concatenate([x.reshape(*x.shape[:2], -1) for x in draws.values()], axis=2).astype(np.float64)
 
 
 def quality(x: np.ndarray, known: dict) -> dict[str, float]:
-    """Effective draws, R-hat and errors against the reference.
+    """Return the effective draws, R-hat and the errors relative to the reference.
 
     `monte_carlo_rms` is the rms error of the means that this many effective draws have by chance, in posterior
-    standard deviations; `mean_rms_by_chance` has the error of the reference in it as well.
+    standard deviations; `mean_rms_by_chance` also includes the error of the reference.
     """
     from arviz_stats.base import array_stats
 
@@ -48,18 +48,18 @@ def quality(x: np.ndarray, known: dict) -> dict[str, float]:
 
 
 def effective(x: np.ndarray) -> np.ndarray:
-    """Bulk effective draws of each parameter."""
+    """Return the bulk effective sample size of each parameter."""
     from arviz_stats.base import array_stats
 
     return np.array([float(array_stats.ess(x[:, :, i], method="bulk", **AXES)) for i in range(x.shape[2])])
 
 
 def moments(mean: np.ndarray, sd: np.ndarray, known: dict) -> dict[str, float]:
-    """Errors of means and standard deviations, in posterior standard deviations."""
-    off, ratio = (mean - known["mean"]) / np.array(known["sd"]), sd / np.array(known["sd"])
+    """Return the errors of means, in posterior standard deviations, and the ratios of standard deviations."""
+    errors, ratio = (mean - known["mean"]) / np.array(known["sd"]), sd / np.array(known["sd"])
     return {
-        "mean_rms": float(np.sqrt(np.mean(off**2))),
-        "mean_worst": float(np.abs(off).max()),
+        "mean_rms": float(np.sqrt(np.mean(errors**2))),
+        "mean_worst": float(np.abs(errors).max()),
         "sd_median": float(np.median(ratio)),
         "sd_low": float(ratio.min()),
         "sd_high": float(ratio.max()),
@@ -67,7 +67,7 @@ def moments(mean: np.ndarray, sd: np.ndarray, known: dict) -> dict[str, float]:
 
 
 def timed(f: Callable[[], T]) -> tuple[float, T]:
-    """Seconds until the result is there, and the result."""
+    """Return the seconds until the result is ready, and the result."""
     began = time.perf_counter()
     out = jax.block_until_ready(f())
     return time.perf_counter() - began, out

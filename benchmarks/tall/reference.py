@@ -1,6 +1,8 @@
-"""The moments of the posteriors of `problems.py`, by Hamiltonian Monte Carlo on all rows in double precision.
+"""Reference moments of the posteriors of `problems.py`, by Hamiltonian Monte Carlo on all rows in double precision.
 
-Meant for a GPU: python benchmarks/tall/reference.py --out benchmarks/references
+    python benchmarks/tall/reference.py --out benchmarks/references
+
+Meant for a GPU.
 """
 
 import argparse
@@ -20,11 +22,11 @@ from isotherm import tree  # noqa: E402
 from isotherm.tuning.metric import whitened  # noqa: E402
 from isotherm.tuning.newton import climb  # noqa: E402
 
-_STEP, _LEAPS, _WARM_UP = 0.25, 8, 50
+_STEP_SIZE, _LEAPFROGS, _BURN_IN = 0.25, 8, 50
 
 
 def reference(name: str, chains: int, draws: int) -> dict:
-    """Mean, sd and their Monte Carlo errors, over the ravelled parameters."""
+    """Return means, standard deviations and their Monte Carlo errors for the ravelled parameters."""
     posterior, data, init = PROBLEMS[name]()
     wide = lambda x: jnp.asarray(x, float)
     data, init = jax.tree.map(wide, data), jax.tree.map(wide, init)
@@ -40,11 +42,11 @@ def reference(name: str, chains: int, draws: int) -> dict:
     def move(carry: tuple, key: jax.Array, data: object) -> tuple:
         u, old, gradient = carry
         keys = jax.random.split(key, 3)
-        h = _STEP * jax.random.uniform(keys[0], (), minval=0.7, maxval=1.3)
+        h = _STEP_SIZE * jax.random.uniform(keys[0], (), minval=0.7, maxval=1.3)
         r = jax.random.normal(keys[1], u.shape)
         energy = old - 0.5 * jnp.sum(r * r)
         new, value, g = u, old, gradient
-        for _ in range(_LEAPS):
+        for _ in range(_LEAPFROGS):
             r = r + h / 2 * g
             new = new + h * r
             value, g = slope(new, data)
@@ -63,11 +65,11 @@ def reference(name: str, chains: int, draws: int) -> dict:
             keys = jax.random.split(jax.random.fold_in(key, i), chains)
             return jax.vmap(move, in_axes=(0, 0, None))(carry, keys, data)
 
-        return jax.lax.scan(step, carry, 1 + jnp.arange(_WARM_UP + draws))[1]
+        return jax.lax.scan(step, carry, 1 + jnp.arange(_BURN_IN + draws))[1]
 
     u, accepted = run(jax.random.key(1), data)
     root = np.asarray(coordinates.root)
-    x = np.asarray(u[_WARM_UP:]).swapaxes(0, 1) @ root.T + np.asarray(tree.ravel(coordinates.center))
+    x = np.asarray(u[_BURN_IN:]).swapaxes(0, 1) @ root.T + np.asarray(tree.ravel(coordinates.center))
     mean, sd = x.mean(axis=(0, 1)), x.std(axis=(0, 1))
     variances = ((x - mean) ** 2).mean(axis=1)
     return {
@@ -86,10 +88,12 @@ def reference(name: str, chains: int, draws: int) -> dict:
 
 
 def main() -> None:
-    """One file a problem."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Write one file per problem."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("out/references"))
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="only problems whose name contains this")
     parser.add_argument("--chains", type=int, default=256)
     parser.add_argument("--draws", type=int, default=400)
     options = parser.parse_args()

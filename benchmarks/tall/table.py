@@ -1,4 +1,4 @@
-"""The table of `tall.py`."""
+"""The table of `benchmarks/tall`."""
 
 from collections.abc import Sequence
 
@@ -8,24 +8,24 @@ from rich.console import Console
 from rich.table import Table
 
 LEGEND = f"""\
-Seconds are with compilation; in brackets those of a second call on data of the same shape, without. Of Laplace there
-are only the latter. "Counted" is the number of leapfrog steps of a kept run times the seconds of one gradient on this
-machine: compilation and all overhead are left out, which favours it. HMCECS was given the mode and the mass matrix of
-`iso.warmup`. ESS/s is of the parameter with fewest effective draws over all seconds, set-up and warm-up included; ESS
-a pass is of the median parameter over all rows of gradient, warm-up included, in passes over the data. "To {TARGET}":
-seconds to an rms error of {TARGET} posterior standard deviations in the means; all set-up and warm-up, and of the
-sampling the part that takes to it. Means: rms distance from the reference in posterior standard deviations (by chance
-alone; worst parameter); that of `draws.mean()` is mostly the reference's own. sd: ratio to the reference, median
-[range]. Times NUTS: ESS/s and time to {TARGET}, with compilation (without)."""
+Seconds include compilation; in brackets, a second call on data of the same shape, without it. Laplace has only the
+latter. "Counted": the leapfrog steps of a stored run times the seconds of one gradient on this machine, without
+compilation and overhead, which favours the method. HMCECS gets the mode and the mass matrix of `iso.warmup`. ESS/s:
+effective draws of the parameter with the fewest, over all seconds, set-up and warm-up included. ESS per pass:
+effective draws of the median parameter, over all gradients in passes over the data, warm-up included. "To {TARGET}":
+seconds to an rms error of {TARGET} posterior standard deviations in the means: set-up, warm-up and the part of the
+sampling that is needed. Means: rms distance from the reference in posterior standard deviations (by chance alone;
+worst parameter); for `draws.mean()` it is mostly the error of the reference. sd: ratio to the reference, median
+[range]. Times NUTS: ratio of ESS/s and of the time to {TARGET}, with compilation (without)."""
 
 HEAD = (
     "problem",
     "method",
     "seconds",
-    "ESS least",
+    "smallest ESS",
     "ESS/s",
     f"to {TARGET}, s",
-    "ESS a pass",
+    "ESS per pass",
     "means (chance; worst)",
     "draws.mean()",
     "sd ratio",
@@ -36,12 +36,12 @@ HEAD = (
 
 
 def lines(rows: Sequence[dict]) -> list[list[str]]:
-    """One line a record, in words."""
-    rivals = {row["problem"]: row for row in rows if row["method"].startswith("NUTS")}
-    return [_line(row, rivals.get(row["problem"])) for row in rows]
+    """Return one line of text per record."""
+    nuts = {row["problem"]: row for row in rows if row["method"].startswith("NUTS")}
+    return [_line(row, nuts.get(row["problem"])) for row in rows]
 
 
-def _line(row: dict, rival: dict | None) -> list[str]:
+def _line(row: dict, baseline: dict | None) -> list[str]:
     chance = f"{row['mean_rms_by_chance']:.3f}; " if "mean_rms_by_chance" in row else ""
     per_pass = row["ess_median"] / row["passes"] if "passes" in row else None
     return [
@@ -56,8 +56,8 @@ def _line(row: dict, rival: dict | None) -> list[str]:
         f"{row['refined_rms']:.4f}" if "refined_rms" in row else "",
         f"{row['sd_median']:.3f} [{row['sd_low']:.2f}, {row['sd_high']:.2f}]",
         f"{row['r_hat']:.3f}" if "r_hat" in row else "",
-        _times(row, rival, "ess_per_second", 1),
-        _times(row, rival, "seconds_to_target", -1),
+        _times(row, baseline, "ess_per_second", 1),
+        _times(row, baseline, "seconds_to_target", -1),
     ]
 
 
@@ -68,31 +68,31 @@ def _pair(row: dict, key: str) -> str:
     return f"{short(both)} ({short(compiled)})".strip()
 
 
-def _times(row: dict, rival: dict | None, key: str, power: int) -> str:
-    if rival is None or rival is row:
+def _times(row: dict, baseline: dict | None, key: str, power: int) -> str:
+    if baseline is None or baseline is row:
         return ""
     ratios = {}
     for suffix in ("", "_compiled"):
-        if (mine := row.get(key + suffix)) is not None:
-            ratios[key + suffix] = (mine / rival.get(key + suffix, rival[key])) ** power
+        if (value := row.get(key + suffix)) is not None:
+            ratios[key + suffix] = (value / baseline.get(key + suffix, baseline[key])) ** power
     return _pair(ratios, key)
 
 
 def short(x: float | None) -> str:
-    """Three digits."""
+    """Return a number with three digits as text."""
     if x is None:
         return ""
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     line = lambda cells: "| " + " | ".join(cells) + " |"
     return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)])
 
 
 def show(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """On the terminal, as wide as it must be; a blank line where the first column changes."""
+    """Print a table, with a separator where the first column changes."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for i, name in enumerate(head):
         table.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)

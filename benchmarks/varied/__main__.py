@@ -1,10 +1,9 @@
-"""What the default does with twenty-one models that it was not made for: against NUTS, and what the diagnosis says.
+"""The default on twenty-one models of different kinds: its errors relative to NUTS, and the diagnosis.
 
     python benchmarks/varied --out out/varied
 
-NUTS is `iso.reference_posterior` (BlackJAX, dense mass, 4 x 300 draws after 300 of warm-up), from the last draws of
-the default, so that it need not look for the posterior.
-Needs the extra `nuts`.
+NUTS is `iso.reference_posterior` (BlackJAX, dense mass, 4 x 300 draws after 300 of warm-up). It starts from the last
+draws of the default, so that it need not search for the posterior. Needs the extra `nuts`.
 """
 
 import argparse
@@ -22,15 +21,15 @@ from models import MODELS
 
 
 def judge(name: str, *, reference: bool) -> dict:
-    """Errors in units of NUTS's posterior sd, effective draws, passes and the verdict."""
+    """Return errors in units of NUTS's posterior sd, effective draws, passes and the verdict."""
     posterior, data, init = MODELS[name](np.random.default_rng(1))
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         draws = iso.sample(posterior, data, init, progress=False)
         seconds = time.perf_counter() - began
-        found = iso.diagnose(draws, progress=False)
-    rows = found.summary.rows
+        diagnosis = iso.diagnose(draws, progress=False)
+    rows = diagnosis.summary.rows
     choices = {reason.choice: reason.value for reason in draws.record.reasons}
     record = {
         "model": name,
@@ -41,8 +40,8 @@ def judge(name: str, *, reference: bool) -> dict:
         "batch": draws.record.batch_size,
         "ess": round(min((r.ess_bulk for r in rows), default=0.0)),
         "r_hat": round(max((r.r_hat for r in rows), default=np.nan), 3),
-        "ok": found.ok,
-        "verdict": found.verdict,
+        "ok": diagnosis.ok,
+        "verdict": diagnosis.verdict,
     }
     if reference:
         last = jax.tree.map(lambda x: jnp.asarray(x[:, -1]), draws.posterior)
@@ -51,11 +50,11 @@ def judge(name: str, *, reference: bool) -> dict:
         )
         a, b = (_flat(x) for x in (draws, exact))
         sd = b.std(axis=(0, 1))
-        off, ratio = (a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))) / sd, a.std(axis=(0, 1)) / sd
+        errors, ratio = (a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))) / sd, a.std(axis=(0, 1)) / sd
         reference_rows = exact.summary().rows
         record |= {
-            "mean_rms": round(float(np.sqrt(np.mean(off**2))), 3),
-            "mean_worst": round(float(np.abs(off).max()), 3),
+            "mean_rms": round(float(np.sqrt(np.mean(errors**2))), 3),
+            "mean_worst": round(float(np.abs(errors).max()), 3),
             "sd_low": round(float(ratio.min()), 3),
             "sd_high": round(float(ratio.max()), 3),
             "nuts_ess": round(min(r.ess_bulk for r in reference_rows)),
@@ -70,12 +69,12 @@ def _flat(draws: iso.Draws) -> np.ndarray:
 
 
 def main() -> None:
-    """A line a model."""
+    """Print and write a record per model."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default=",".join(MODELS))
-    parser.add_argument("--no-reference", action="store_true", help="without NUTS")
+    parser.add_argument("--only", default=",".join(MODELS), help="models, separated by commas")
+    parser.add_argument("--no-reference", action="store_true", help="do not run NUTS")
     parser.add_argument("--out", type=Path, default=Path("out/varied"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

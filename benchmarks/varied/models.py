@@ -1,4 +1,4 @@
-"""Twenty-one models of different kinds, of a size at which NUTS is still feasible."""
+"""Twenty-one models of different kinds, small enough for NUTS."""
 
 from collections.abc import Callable
 
@@ -60,7 +60,7 @@ def wild_scales(rng: np.random.Generator) -> Model:
 
 
 def collinear(rng: np.random.Generator) -> Model:
-    """Linear regression with two columns that differ by 0.001."""
+    """Linear regression with two columns that differ by 0.001 standard deviations."""
     x = rng.normal(size=(N, 5))
     x[:, 4] = x[:, 3] + 1e-3 * x[:, 4]
     data = {"x": _f(x), "y": _f(x @ np.ones(5) + rng.normal(size=N))}
@@ -72,20 +72,20 @@ def collinear(rng: np.random.Generator) -> Model:
 
 
 def softmax(rng: np.random.Generator) -> Model:
-    """Five classes, eight columns."""
+    """Softmax regression with five classes and eight columns."""
     x, w = _x(rng, N, 8), rng.normal(size=(8, 5))
     y = np.argmax(x @ w + rng.gumbel(size=(N, 5)), axis=1).astype(np.int32)
     return softmax_regression(), {"x": x, "y": y}, {"W": jnp.zeros((5, 8)), "b": jnp.zeros(5)}
 
 
 def separable(rng: np.random.Generator) -> Model:
-    """Logistic regression of classes that a plane separates."""
+    """Logistic regression of two classes that a plane separates."""
     x = _x(rng, 5000, 3)
     return logistic_regression(3.0), {"x": x, "y": _f(np.where(x @ [1, 0.01, 0] > 0, 1, -1))}, jnp.zeros(3)
 
 
 def negative_binomial(rng: np.random.Generator) -> Model:
-    """Counts with extra spread."""
+    """Overdispersed counts: negative binomial regression."""
     x = _x(rng, N, 4)
     y = rng.poisson(np.exp(x @ [0.2, -0.3, 0.1, 0.4] + 1) * rng.gamma(2, 0.5, size=N))
 
@@ -100,7 +100,7 @@ def negative_binomial(rng: np.random.Generator) -> Model:
 
 
 def no_extra_spread(rng: np.random.Generator) -> Model:
-    """Counts without the extra spread that the model allows."""
+    """Negative binomial regression on counts that are not overdispersed."""
     columns = {"x": rng.normal(size=N), "z": rng.normal(size=N)}
     columns["y"] = rng.poisson(np.exp(0.3 * columns["x"] - 0.2 * columns["z"] - 1))
     posterior, data, init = regression("negative-binomial", columns, "y")
@@ -108,7 +108,7 @@ def no_extra_spread(rng: np.random.Generator) -> Model:
 
 
 def cauchy_errors(rng: np.random.Generator) -> Model:
-    """Place and scale of a Cauchy distribution."""
+    """Location and scale of a Cauchy distribution."""
     density = lambda p, r: -jnp.log1p(((r - p["m"]) * jnp.exp(-p["s"])) ** 2) - p["s"]
     prior = lambda p: normal(p["m"] / 10) + normal(p["s"])
     return (
@@ -119,14 +119,14 @@ def cauchy_errors(rng: np.random.Generator) -> Model:
 
 
 def laplace_errors(rng: np.random.Generator) -> Model:
-    """Place and scale of Laplace's distribution, which has a kink."""
+    """Location and scale of a Laplace distribution, whose density has a kink."""
     density = lambda p, r: -jnp.abs(r - p["m"]) * jnp.exp(-p["s"]) - p["s"]
     prior = lambda p: normal(p["m"] / 10) + normal(p["s"])
     return iso.Posterior(density, prior), _f(rng.laplace(1, 2, N)), {"m": jnp.zeros(()), "s": jnp.zeros(())}
 
 
 def growing_scale(rng: np.random.Generator) -> Model:
-    """Regression whose scale depends on the columns too."""
+    """Regression whose scale also depends on the columns."""
     x = _x(rng, N, 4)
     y = x @ [1, -1, 0.5, 0] + np.exp(x @ [0.3, 0, 0, -0.3]) * rng.normal(size=N)
     density = lambda p, r: normal((r["y"] - r["x"] @ p["w"]) * jnp.exp(-(r["x"] @ p["g"]))) - r["x"] @ p["g"]
@@ -135,7 +135,7 @@ def growing_scale(rng: np.random.Generator) -> Model:
 
 
 def ordinal(rng: np.random.Generator) -> Model:
-    """Ordered logit, four cuts."""
+    """Ordered logit with four cut points."""
     x, cuts = _x(rng, N, 3), np.array([-2.0, -0.5, 0.5, 2.5])
     y = np.sum((x @ [1, -0.5, 0.2] + rng.logistic(size=N))[:, None] > cuts, axis=1).astype(np.int32)
 
@@ -169,7 +169,7 @@ def censored(rng: np.random.Generator) -> Model:
 
 
 def groups(rng: np.random.Generator) -> Model:
-    """Forty groups with a common spread, which is unknown."""
+    """Forty groups with a common, unknown spread."""
     g = rng.integers(0, 40, N).astype(np.int32)
     y = 0.5 * rng.normal(size=40)[g] + rng.normal(size=N)
     density = lambda p, r: normal(r["y"] - p["m"] - p["z"][r["g"]])
@@ -187,7 +187,7 @@ def small_groups(rng: np.random.Generator) -> Model:
 
 
 def mixture(rng: np.random.Generator) -> Model:
-    """Two normal distributions with ordered means and a share."""
+    """A mixture of two normal distributions with ordered means and unknown shares."""
     x = np.where(rng.random(N) < 0.4, rng.normal(-1, 1, N), rng.normal(2, 1, N))
 
     def density(p: dict, r: jax.Array) -> jax.Array:
@@ -202,7 +202,7 @@ def mixture(rng: np.random.Generator) -> Model:
 
 
 def two_modes(rng: np.random.Generator) -> Model:
-    """A root of either sign."""
+    """A square root of unknown sign: two modes."""
     return (
         iso.Posterior(lambda m, r: normal(r - m**2), lambda m: normal(m / 3)),
         _f(2 + rng.normal(size=2000)),
@@ -211,7 +211,7 @@ def two_modes(rng: np.random.Generator) -> Model:
 
 
 def ridge(rng: np.random.Generator) -> Model:
-    """Of two parameters only the product is known."""
+    """Two parameters of which the data determine only the product."""
     posterior = iso.Posterior(
         lambda p, r: normal(r - p["a"] * p["b"]), lambda p: normal(p["a"]) + normal(p["b"])
     )
@@ -219,7 +219,7 @@ def ridge(rng: np.random.Generator) -> Model:
 
 
 def horseshoe(rng: np.random.Generator) -> Model:
-    """Twenty coefficients of which three matter, with a horseshoe prior."""
+    """Twenty coefficients, three of them nonzero, with a horseshoe prior."""
     x = _x(rng, 2000, 20)
     y = x @ np.concatenate([[2, -1, 0.5], np.zeros(17)]) + rng.normal(size=2000)
     prior = lambda p: (
@@ -235,7 +235,7 @@ def horseshoe(rng: np.random.Generator) -> Model:
 
 
 def network(rng: np.random.Generator) -> Model:
-    """One hidden layer of ten units on a sine."""
+    """A network with one hidden layer of ten units, fitted to a sine."""
     x = rng.uniform(-2, 2, size=(2000, 1))
     data = {"x": _f(x), "y": _f(np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=2000))}
     net = lambda p, r: jnp.tanh(r["x"] @ p["w"] + p["b"]) @ p["v"]

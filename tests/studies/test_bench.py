@@ -1,4 +1,4 @@
-"""`isotherm bench`: its statistics, its rows, what it writes, and that it runs. Speeds are not tested here."""
+"""`isotherm bench`: its statistics, its rows, what it writes, and that it runs. Speeds are not tested."""
 
 import dataclasses
 import itertools
@@ -35,7 +35,7 @@ def console():
 
 
 def test_ratios_are_paired_by_round():
-    """A machine that slows down by half of a run leaves the ratio alone."""
+    """The ratio does not change if the machine slows down in the middle of a run."""
     base = [1.0, 1.0, 4.0, 4.0, 4.0]
     ratio = turns.paired([2.0, 2.2, 8.0, 7.2, 8.8], base)
     assert (ratio.low, ratio.median, ratio.high) == pytest.approx((2.0, 2.0, 2.2))
@@ -62,7 +62,7 @@ def test_programs_take_turns_and_all_rounds_are_kept():
     assert "".join(seen) == "aabbcc" + "abc" + "bca" + "cab"
 
 
-def test_the_rows_that_were_asked_for():
+def test_rows_are_selected_by_name():
     names = [m.name for m in steps.methods("network", FULL, "")]
     assert names[0] == "SGNHT, euler"
     assert {
@@ -76,7 +76,7 @@ def test_the_rows_that_were_asked_for():
     ]
 
 
-def test_the_networks_are_as_large_as_they_should_be():
+def test_the_networks_have_the_stated_sizes():
     count = lambda layers: sum(a * b + b for a, b in itertools.pairwise(layers))
     assert network(TINY.layers, 10, 2).dimension == count(TINY.layers)
     assert count(FULL.layers) == 478_410
@@ -84,7 +84,7 @@ def test_the_networks_are_as_large_as_they_should_be():
 
 
 def test_which_parts_are_planned():
-    assert bench.plan(FULL, "") == ["network", "logistic", "peers", "memory"]  # `chains` wants a GPU
+    assert bench.plan(FULL, "") == ["network", "logistic", "peers", "memory"]  # `chains` needs a GPU
     assert bench.plan(FULL, "memory: ") == ["memory"]
     assert bench.plan(FULL, "BlackJAX") == ["peers"]
     assert bench.plan(FULL, "no such row") == []
@@ -94,9 +94,9 @@ def test_quality_of_exact_draws_is_right():
     target = quality._target()
     x = target.draw(np.random.default_rng(0), 64 * 500).reshape(64, 500, -1)
     record = Record(x, x, np.full((64, 500), 1.5 * quality.FRICTION))
-    found = quality.summarise(record, 0.25)
-    assert found.xi.value == pytest.approx(0.5)
-    for figure_ in (found.variance, found.worst):
+    summary = quality.summarise(record, 0.25)
+    assert summary.xi.value == pytest.approx(0.5)
+    for figure_ in (summary.variance, summary.worst):
         assert abs(figure_.value) < 6 * figure_.error < 0.1
     wide = dataclasses.replace(record, position=target.mean + 2 * (x - target.mean))
     assert quality.summarise(wide, 0.25).variance.value == pytest.approx(3, abs=0.1)
@@ -104,7 +104,7 @@ def test_quality_of_exact_draws_is_right():
     assert quality.summarise(broken, 1.0) == quality.Quality(1.0, False)
 
 
-def test_quality_takes_the_step_it_says():
+def test_quality_uses_the_step_size_of_its_s():
     """s is h^2 times the largest eigenvalue of the whitened noise."""
     target, h = quality._target(), quality.settings(0.25).step_size
     root = np.sqrt(target.mass)
@@ -134,32 +134,32 @@ def test_bytes_that_must_move():
     assert chains.bytes_of_step(problem, chains=3, state=100) == 3 * 8 * (4 + 1) * 4 + 200
 
 
-def test_absent_libraries_are_named_with_their_extra(monkeypatch):
+def test_missing_libraries_are_named_with_their_extra(monkeypatch):
     def missing(*_):
         raise ImportError("no such module")
 
     monkeypatch.setattr(others, "import_blackjax", missing)
     monkeypatch.setattr(others, "import_torch", missing)
     chosen = [others.BLACKJAX_SCAN, others.POSTERIORS]
-    found, absent = peers.available(chosen, logistic(64, 4, 8), 1, say=lambda what: None)
-    assert found == []
+    available, absent = peers.available(chosen, logistic(64, 4, 8), 1, say=lambda what: None)
+    assert available == []
     assert absent == [
-        "BlackJAX SGNHT, scan is absent. `BlackJAX` needs the extra `bench`: pip install 'isotherm[bench]'.",
-        "posteriors SGNHT, torch on CPU is absent. "
+        "BlackJAX SGNHT, scan was not run. `BlackJAX` needs the extra `bench`: pip install 'isotherm[bench]'.",
+        "posteriors SGNHT, torch on CPU was not run. "
         "`posteriors` needs the extra `bench`: pip install 'isotherm[bench]'.",
     ]
     assert peers.comparison({"isotherm SGNHT, euler": [1.0]}, 1) == []
 
 
-def test_the_fastest_of_the_others_is_compared_with():
+def test_isotherm_is_compared_with_the_fastest_other_library():
     times = {peers.BASE_NAME: [1.0, 2.0], others.BLACKJAX_SCAN: [1.5, 3.0], others.BLACKJAX_LOOP: [9.0, 9.0]}
     (sentence,) = peers.comparison(times, 4)
     assert "4 chains" in sentence
-    assert "1.50 (1.50 to 1.50) times the steps of the fastest other, BlackJAX SGNHT, scan" in sentence
+    assert "1.50 (1.50 to 1.50) times as many steps per second as BlackJAX SGNHT, scan" in sentence
 
 
-def test_a_program_leaves_the_start_to_others():
-    """The state is donated and updated in place; the problem is not."""
+def test_a_program_does_not_change_the_problem():
+    """The state is donated and updated in place; the start of the problem is not."""
     problem = logistic(64, 4, 8)
     running = programs.Chains(programs.kernel_of(methods.BASE, problem), problem, steps=2, chains=3)
     running()
@@ -168,7 +168,7 @@ def test_a_program_leaves_the_start_to_others():
     assert np.all(np.isfinite(problem.start))
 
 
-def test_without_matplotlib_there_is_no_figure_but_a_line(monkeypatch, tmp_path):
+def test_without_matplotlib_a_line_replaces_the_figure(monkeypatch, tmp_path):
     def missing():
         raise ImportError("Figures need matplotlib: pip install 'isotherm[plots]'.")
 
@@ -178,7 +178,7 @@ def test_without_matplotlib_there_is_no_figure_but_a_line(monkeypatch, tmp_path)
 
 @pytest.mark.slow
 def test_the_command_from_end_to_end(tmp_path, capsys):
-    """The smallest sizes, a covariance and what it is compared with; then the file is what it should be."""
+    """The smallest sizes, with one covariance and the baseline; checks the output and the files."""
     only = "logistic: CCAdL Diagonal, euler"
     assert main(["bench", "--tiny", "--only", only, "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
@@ -208,7 +208,7 @@ def test_the_network_at_both_batch_sizes():
 
 @pytest.mark.slow
 def test_memory_of_compiled_steps():
-    """The running variances are there; that they do not grow with n shows at the size of the benchmark."""
+    """The memory includes the running variances. At these sizes it cannot show that they do not grow with n."""
     part = memory.memory_part(TINY, "memory: CCAdL Diagonal, euler", say=lambda what: None)
     assert [row["batch_size"] for row in part.rows] == [4, 8, 4, 8]
     assert [row["beyond"]["per_parameter"] for row in part.rows[:2]] == [0, 0]
@@ -224,12 +224,12 @@ def test_peers_from_end_to_end_and_json(tmp_path, capsys):
     names = [row["name"] for row in results["parts"]["peers"]["rows"]]
     notes = results["parts"]["peers"]["notes"]
     assert names[0] == "isotherm SGNHT, euler, 1 chain"
-    assert names[1:] == ["BlackJAX SGNHT, scan, 1 chain"] or "is absent" in notes[0]
+    assert names[1:] == ["BlackJAX SGNHT, scan, 1 chain"] or "was not run" in notes[0]
 
 
 @pytest.mark.slow
 def test_many_chains_and_a_wide_network():
-    """The part for a GPU, at a size for a CPU."""
+    """The part for a GPU, at sizes that a CPU can run."""
     part = chains.chains_part(TINY, "chains: CCAdL Di", say=lambda what: None)
     assert [row["chains"] for row in part.rows] == [1, 3, 3]
     assert all(row["finite"] and row["bytes_per_step"] > 0 for row in part.rows)

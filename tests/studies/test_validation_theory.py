@@ -1,4 +1,4 @@
-"""The instrument itself: its targets are what they say, its theory is the recursion it says."""
+"""The targets and the theory of the validation: exact moments, gradients, noise and linear recursions."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def target(request):
 
 
 def test_draws_have_the_moments(target):
-    """Means and variances of exact draws along all axes, at a false-alarm rate of 1e-4 a target."""
+    """Means and variances of exact draws along all axes, at a false-alarm rate of 1e-4 per target."""
     count = 40_000 if target.dimension < 100 else 4_000
     x = target.draw(np.random.default_rng(1), count) - target.mean
     sd = np.sqrt(np.diag(target.covariance))
@@ -35,9 +35,9 @@ def test_gradient_is_that_of_the_posterior(target):
     """The closed form against automatic differentiation of the log-density on all rows, to float32."""
     x = target.draw(np.random.default_rng(2), 4)
     by_jax = jax.vmap(jax.grad(lambda p: target.posterior.log_density(p, target.data)))(target.unravel(x))
-    found = -np.asarray(jax.vmap(tree.ravel)(by_jax), np.float64)
+    from_jax = -np.asarray(jax.vmap(tree.ravel)(by_jax), np.float64)
     scale = np.abs(target.gradient(x)).max()
-    np.testing.assert_allclose(found, target.gradient(x), rtol=0, atol=2e-5 * scale)
+    np.testing.assert_allclose(from_jax, target.gradient(x), rtol=0, atol=2e-5 * scale)
 
 
 def test_temperature_identity(target):
@@ -51,12 +51,12 @@ def test_temperature_identity(target):
 
 
 @pytest.mark.parametrize("plan", [iso.WithReplacement(), iso.WithoutReplacement(), iso.RandomBlocks(250)])
-def test_noise_is_that_of_the_plan(plan):
+def test_noise_matches_the_plan(plan):
     """tr C by theory against the scatter of the force over many batches at one position.
 
-    Batches of half the rows, so that the factors are 1, 1/2 and 3/4. For RandomBlocks the scatter is over orders
-    of the rows too. The sum over directions of a squared normal noise has a relative sd of at most sqrt(2), which
-    gives the standard error.
+    Batches have half the rows, so that the factors are 1, 1/2 and 3/4. For RandomBlocks the scatter includes the
+    order of the rows. The sum over directions of a squared normal noise has a relative sd of at most sqrt(2),
+    which gives the standard error.
     """
     target = dataclasses.replace(TARGETS["regression-ill"](), batch_size=500)
     x, count = target.mean, 4000
@@ -92,8 +92,8 @@ MODEL = theory.Linear(
     ],
     ids=["SGHMC", "CCAdL", "ModifiedSGLD"],
 )
-def test_small_steps_are_right(sampler):
-    """Controlled samplers tend to the target as h tends to 0, whatever mass, temperature and noise."""
+def test_small_steps_are_exact(sampler):
+    """Controlled samplers tend to the target as h tends to 0, for any mass, temperature and noise."""
     state = theory.predict(sampler, MODEL)
     ratios = np.linalg.eigvals(state.covariance @ MODEL.P / MODEL.T).real
     np.testing.assert_allclose(ratios, 1.0, atol=1e-3)
@@ -102,7 +102,7 @@ def test_small_steps_are_right(sampler):
 
 
 def test_uncoupled_axes_agree_with_the_general_solution():
-    """The shortcut for many dimensions and the general recursion are the same numbers."""
+    """The shortcut for many dimensions gives the same numbers as the general recursion."""
     P, C, m = np.diag([1.0, 0.3]), np.diag([8.0, 2.0]), np.array([1.0, 2.0])
     tiny = np.array([[0.0, 1e-14], [1e-14, 0.0]])
     for sampler in (iso.SGNHT(0.1, 0.6), iso.CCAdL(0.1, 0.6), iso.SGHMC(0.1, 0.6)):
@@ -114,9 +114,9 @@ def test_uncoupled_axes_agree_with_the_general_solution():
 
 
 def test_reshuffled_epochs_against_simulation():
-    """Noises that sum to zero over an epoch: the stationary covariance against a long simulation of that recursion.
+    """Noises that sum to zero over an epoch: the stationary covariance against a long simulation.
 
-    Four standard errors over 512 paths, with Langevin dynamics in one dimension.
+    Langevin dynamics in one dimension; the tolerance is four standard errors over 512 paths.
     """
     h, C, P, K = 0.05, 30.0, 1.0, 5
     model = theory.Linear(np.array([[P]]), np.ones(1), np.array([[C]]), carry=1 / (K - 1), epoch=K)

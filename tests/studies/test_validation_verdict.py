@@ -1,4 +1,4 @@
-"""What the instrument says of records that are known to be right or wrong."""
+"""The verdicts on records that are known to be right or wrong."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ CASE = Case("gaussian", "CCAdL dense")
 
 
 def judged(case, *, stretch=1.0, heat=1.0, xi=1.0, shift=0.0, chains=64, draws=400):
-    """The verdict on independent draws of theory's own stationary state, spoilt in one respect."""
+    """Return the row of independent draws from theory's stationary state, spoilt in one respect."""
     rng, target = np.random.default_rng(1), case.problem
     expected, model = verdict.predicted(case)
     d, sd = target.dimension, np.sqrt(np.diag(target.covariance))
@@ -59,7 +59,7 @@ def test_a_wrong_record_fails_and_says_where(spoilt, what):
 
 
 def test_heat_that_the_mean_hides():
-    """Two directions too hot and two too cold, their mean exactly right: only the directions tell."""
+    """Two directions too hot and two too cold, with the exact mean: the error shows only by direction."""
     expected, model = verdict.predicted(CASE)
     along = verdict.directions(CASE.problem, model.C).noisy
     spread = along @ np.diag([1.3, 1.1, 0.9, 0.7]) @ along.T
@@ -75,8 +75,8 @@ def test_heat_that_the_mean_hides():
     assert "kinetic along noise" in row.reason
 
 
-def test_a_limit_must_fail_by_as_much_as_predicted():
-    """SGNHT under anisotropic noise: its own wrong state is a known limit, the right posterior is not."""
+def test_a_known_limit_must_have_the_predicted_size():
+    """SGNHT under anisotropic noise: its wrong state is a known limit, the exact posterior fails."""
     case = Case("gaussian", "SGNHT")
     row = judged(case)
     assert row.verdict == "known limit"
@@ -96,7 +96,7 @@ def test_a_limit_must_fail_by_as_much_as_predicted():
 
 
 def test_coupling_of_heat_and_distance():
-    """No coupling where momentum and position are independent, and the covariance itself where they are not."""
+    """No coupling if momentum and position are independent; otherwise their covariance."""
     rng, target = np.random.default_rng(4), CASE.problem
     y, p = rng.standard_normal((2, 64, 2000, 4))
     xi = np.zeros((64, 2000))
@@ -115,7 +115,7 @@ def test_coupling_of_heat_and_distance():
 
 
 def test_nan_never_passes():
-    """Not a number among the positions, the momenta or xi, early in the run."""
+    """A NaN among the positions, the momenta or xi, early in the run."""
     expected, model = verdict.predicted(CASE)
     for part in ("position", "momentum", "xi"):
         rng = np.random.default_rng(5)
@@ -130,25 +130,25 @@ def test_nan_never_passes():
     assert verdict._verdict([q], {"variance": np.array([0.5])}, 5.0)[0] == "fails"
 
 
-def test_a_limit_that_does_not_show_is_no_evidence():
-    """Theory predicts 8 % and allows half of it; a right value passes that, and proves nothing."""
+def test_a_limit_that_does_not_show_is_unresolved():
+    """Theory predicts 8 % and may be off by half of it: an exact value agrees, but is no evidence."""
     q = verdict.Quantity("variance", *(np.array([x]) for x in (1.0, 0.01, 1.0, 1.08)))
     assert verdict._verdict([q], {"variance": np.array([0.09])}, 5.0)[0] == "unresolved"
     q = dataclasses.replace(q, value=np.array([1.06]))
     assert verdict._verdict([q], {"variance": np.array([0.09])}, 5.0)[0] == "known limit"
 
 
-def test_a_stationary_state_that_theory_denies():
+def test_a_stationary_state_that_theory_does_not_predict():
     expected, model = verdict.predicted(CASE)
-    nothing = dataclasses.replace(expected, covariance=np.full((4, 4), np.nan))
+    none = dataclasses.replace(expected, covariance=np.full((4, 4), np.nan))
     rng = np.random.default_rng(6)
     record = Record(*rng.standard_normal((2, 8, 50, 4)), rng.standard_normal((8, 50)))
-    assert "no stationary state" in verdict.judge(CASE, record, nothing, model).reason
+    assert "no stationary state" in verdict.judge(CASE, record, none, model).reason
     dead = Record(np.full((8, 50, 4), np.nan), None, None)
-    assert verdict.judge(CASE, dead, nothing, model).verdict == "known limit"
+    assert verdict.judge(CASE, dead, none, model).verdict == "known limit"
 
 
-def test_too_short_a_run_is_no_evidence():
+def test_too_short_a_run_is_unresolved():
     assert judged(CASE, chains=8, draws=20).verdict == "unresolved"
 
 
@@ -183,7 +183,7 @@ CONTROLLED = [c for c in CASES if c.method == "CCAdL dense" and c.plan != "reshu
 
 @pytest.mark.parametrize("case", CONTROLLED, ids=lambda c: c.name)
 def test_theory_expects_full_control_to_hold(case):
-    """At the usual step, with white noise, CCAdL with the whole covariance is right within the tolerance."""
+    """At the usual step, with white noise, CCAdL with a dense covariance is within the tolerance."""
     state, model = verdict.predicted(case)
     ratios = np.linalg.eigvals(state.covariance @ model.P / model.T).real
     assert np.all(np.abs(ratios - 1) < verdict.TOLERANCE)
@@ -191,7 +191,7 @@ def test_theory_expects_full_control_to_hold(case):
 
 
 def test_the_tables():
-    """Every sampler, plan, gradient and target is in the full table, and the quick one is part of it."""
+    """Every sampler, plan, gradient and target is in the full table, and the quick table is part of it."""
     assert len({c.name for c in CASES}) == len(CASES)
     assert set(QUICK) == cases.QUICK_SET
     assert {c.method for c in CASES} == set(cases.METHODS) | set(cases.VARIANTS)
@@ -203,8 +203,8 @@ def test_the_tables():
 
 
 @pytest.mark.slow
-def test_a_wrong_sampler_is_seen(monkeypatch):
-    """From the chains to the verdict, on a curved target: a thermostat that is set to 1.3 instead of 1."""
+def test_a_wrong_sampler_fails(monkeypatch):
+    """From the chains to the verdict, on a target that is not Gaussian: the thermostat is set to 1.3 instead of 1."""
     right = CASE.__class__.sampler.fget
     hot = property(lambda case: dataclasses.replace(right(case), temperature=1.3))
     monkeypatch.setattr(Case, "sampler", hot)
@@ -214,7 +214,7 @@ def test_a_wrong_sampler_is_seen(monkeypatch):
 
 @pytest.mark.slow
 def test_command(tmp_path, capsys):
-    """One row from the command line: files, picture, exit status."""
+    """One row from the command line: files, figure, exit status."""
     code = main(["validate", "--quick", "--only", "poisson, full data", "--out", str(tmp_path)])
     assert code == 0
     results = json.loads((tmp_path / "results.json").read_text())
@@ -232,8 +232,32 @@ def test_command_refuses_an_unknown_row(capsys):
     assert len(capsys.readouterr().out.splitlines()) == len(QUICK)
 
 
-def test_the_picture_of_any_rows():
+def test_the_figure_of_any_rows():
     rows = [judged(CASE), judged(CASE, stretch=1.3)]
     axes = figure.draw([figure.line_of(r) for r in rows]).axes
     assert len(axes) == 3
     assert [t.get_text() for t in axes[0].get_yticklabels()] == ["CCAdL dense", "CCAdL dense"]
+
+
+def test_the_legend_explains_the_marks_in_the_figure():
+    """One entry for each kind of mark that is drawn, and none for the others."""
+    right, wrong = (figure.line_of(judged(CASE, stretch=x)) for x in (1.0, 1.3))
+
+    def entries(*lines):
+        (legend,) = figure.draw(lines).legends
+        return [text.get_text() for text in legend.get_texts()]
+
+    measured, theory, band = entries(right)[:3]
+    assert entries(right) == [measured, theory, band, "CCAdL"]
+    assert entries(right, wrong) == [measured, theory, band, "row that does not pass", "CCAdL"]
+    assert entries(dataclasses.replace(right, theory=False)) == [measured, band, "CCAdL"]
+
+
+def test_all_marks_are_inside_the_axes():
+    """Predictions too, where they are farther out than what was measured."""
+    line = figure.line_of(judged(Case("gaussian", "SGNHT"), stretch=0.5))
+    for ax, name in zip(figure.draw([line]).axes, figure._COLUMNS, strict=True):
+        (q,) = (q for q in line.quantities if q.name == name)
+        low, high = ax.get_xlim()
+        assert low < min(q.value.min(), q.predicted.min())
+        assert high > max(q.value.max(), q.predicted.max())

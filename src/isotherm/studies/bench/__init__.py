@@ -1,1 +1,1 @@
-"""What a step costs, beside how right its answer is: `isotherm bench`."""
+"""`isotherm bench`: the cost of a step, beside the accuracy of its samples."""

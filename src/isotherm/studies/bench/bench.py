@@ -1,4 +1,4 @@
-"""`isotherm bench`: from the runs to tables, `bench.json` and a figure."""
+"""`isotherm bench`: runs the benchmark and writes tables, `bench.json` and a figure."""
 
 import json
 import time
@@ -24,7 +24,10 @@ PARTS = ("network", "logistic", "peers", "memory", "chains")
 def bench(
     out: Path, sizes: Sizes, *, console: Console, only: str = "", quiet: bool = False
 ) -> dict[str, Any]:
-    """Run, print a table a part unless `quiet`, and write `bench.json` and `figures/bench.png` under `out`."""
+    """Return the results, and write `bench.json` and `figures/bench.png` to `out`.
+
+    Prints a table per part unless `quiet`.
+    """
     began = time.perf_counter()
     planned = plan(sizes, only)
     with console.status("starting") as status:
@@ -44,7 +47,7 @@ def bench(
 
 
 def plan(sizes: Sizes, only: str) -> list[str]:
-    """The parts that have a row whose name contains `only`. `chains` is for a GPU."""
+    """Return the parts that have a row whose name contains `only`. The part `chains` needs a GPU."""
     rows = {
         "network": [*steps.methods("network", sizes, only), *steps.methods("exact", sizes, only)],
         "logistic": steps.methods("logistic", sizes, only),
@@ -77,7 +80,7 @@ def _run(name: str, sizes: Sizes, quality: dict[str, list[Quality]], only: str, 
 
 
 def show(part: Part, console: Console) -> None:
-    """One table, what its columns mean, and what is to be said besides."""
+    """Print the table of a part, its caption and its notes."""
     table = Table(title=part.title, title_justify="left", box=None, header_style="bold", padding=(0, 1, 0, 0))
     for i, name in enumerate(part.header):
         table.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
@@ -91,7 +94,7 @@ def show(part: Part, console: Console) -> None:
 
 
 def to_json(parts: Sequence[Part], sizes: Sizes, seconds: int) -> dict[str, Any]:
-    """All of it as plain numbers and text."""
+    """Return the results as plain numbers and text."""
     device = jax.devices()[0]
     return {
         "parts": {part.name: part.to_json() for part in parts},
@@ -113,7 +116,7 @@ def _draw(parts: Sequence[Part], out: Path) -> str:
         return f"No figure was drawn. {error}"
     drawn = figure.draw(parts)
     if drawn is None:
-        return "No figure was drawn: no cost of a step was measured."
+        return "No figure was drawn: no step was timed."
     return f"figure   {plots.save(drawn, out / 'figures' / 'bench.png')}"
 
 

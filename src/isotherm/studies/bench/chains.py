@@ -1,4 +1,4 @@
-"""Part `chains`, for a GPU: a thousand chains at once, and a network of ten million parameters."""
+"""Part `chains`, for a GPU: a thousand chains in parallel, and a network of ten million parameters."""
 
 from typing import Any
 
@@ -14,19 +14,19 @@ from isotherm.studies.bench.turns import Program, take_turns, to_json
 
 METHODS = (BASE, Method("CCAdL", "Diagonal"), Method("CCAdL", "Dense"), Method("CCAdL", "Dense", "symmetric"))
 WIDE = Method("CCAdL", "DiagonalLowRank")
-HEADER = ("", "cost of a step", "steps/s", "chain-steps/s", "MB a step\nat least", "GB/s", "peak GB")
-_CALL = 16  # steps of a call
+HEADER = ("", "cost of a step", "steps/s", "chain-steps/s", "MB per step\nat least", "GB/s", "peak GB")
+_CALL = 16  # steps per call
 
 
 def names(sizes: Sizes, only: str) -> list[str]:
-    """Rows whose name contains `only`."""
+    """Return the names of the rows that contain `only`."""
     chosen = [m.name for m in METHODS if wanted("chains", m.name, only)]
     wide = f"{WIDE.name}, {_shape(sizes)}"
     return [*([wide] if wanted("chains", wide, only) else []), *chosen]
 
 
 def chains_part(sizes: Sizes, only: str, say: Say) -> Part:
-    """The network first, while the peak of the device's memory is its own."""
+    """Return the part. The network runs first, so that the peak of the device's memory is due to it alone."""
     chosen, rows = names(sizes, only), []
     if any(_shape(sizes) in name for name in chosen):
         rows.append(_wide(sizes, say))
@@ -35,9 +35,9 @@ def chains_part(sizes: Sizes, only: str, say: Say) -> Part:
         rows += _many(sizes, [BASE, *(m for m in many if m != BASE)], say)
     title = f"{sizes.many_chains:,} chains of logistic regression, N = {sizes.many_rows:,}; a network of ten million"
     caption = (
-        f"Cost: time of a step of all chains over that of {BASE.name}, median of paired rounds (quartiles). At least "
-        "these bytes must move in a step: the rows of the batches once, the state in and out. The peak is that of "
-        "the device since the program started."
+        f"Cost: time of a step of all chains relative to {BASE.name}, median of paired rounds (quartiles). MB per "
+        "step: the least that a step must move, which is the rows of the batches once and the state in and out. "
+        "Peak: memory of the device since the program started."
     )
     return Part("chains", title, caption, HEADER, [_cells(row) for row in rows], rows)
 
@@ -49,8 +49,8 @@ def _wide(sizes: Sizes, say: Say) -> dict[str, Any]:
     running = Chains(kernel_of(WIDE, problem), problem, steps=_CALL)
     program = Program(WIDE.name, _CALL, running, cycle=WIDE.cycle // _CALL)
     times = take_turns([program], rounds=sizes.rounds, seconds=sizes.seconds)[WIDE.name]
-    own = {"parameters": problem.dimension, "peak_bytes": _peak(), "peak_bytes_before": before}
-    return _row(f"{WIDE.name}, {_shape(sizes)}", 1, times, times, running, problem) | own
+    memory = {"parameters": problem.dimension, "peak_bytes": _peak(), "peak_bytes_before": before}
+    return _row(f"{WIDE.name}, {_shape(sizes)}", 1, times, times, running, problem) | memory
 
 
 def _many(sizes: Sizes, methods: list[Method], say: Say) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def _row(
 
 
 def bytes_of_step(problem: Problem, chains: int, state: int) -> int:
-    """The rows of all batches read once, the state read and written."""
+    """Return the bytes that a step must move: the rows of all batches read once, the state read and written."""
     return chains * problem.batch_size * num_bytes(problem.data) // problem.num_data + 2 * state
 
 

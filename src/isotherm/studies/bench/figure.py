@@ -1,4 +1,4 @@
-"""The picture of the benchmark: what a step costs, with the quality that it buys written beside the bar."""
+"""The figure of the benchmark: the cost of a step as a bar, with the accuracy of the samples beside it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ DRAWN = ("network", "logistic", "peers")
 
 
 def draw(parts: Sequence[Part]) -> "Figure | None":
-    """A panel a part, a bar a row; `None` where no part has a cost."""
+    """Return a figure with a panel per part and a bar per row, or `None` if no part has a cost."""
     drawn = [part for part in parts if part.name in DRAWN and part.rows]
     if not drawn:
         return None
@@ -28,7 +28,7 @@ def draw(parts: Sequence[Part]) -> "Figure | None":
 
 def _panel(ax: Any, part: Part) -> None:
     costs = [row["cost"] for row in part.rows]
-    limit = max(4.0, 1.6 * sorted(costs)[int(0.8 * (len(costs) - 1))])  # a bar beyond it is cut, and says so
+    limit = max(4.0, 1.6 * sorted(costs)[int(0.8 * (len(costs) - 1))])  # a longer bar is cut and marked
     for y, row in enumerate(part.rows):
         low, high = row["cost_quartiles"]
         shown = min(row["cost"], limit)
@@ -44,7 +44,7 @@ def _panel(ax: Any, part: Part) -> None:
     ax.set_ylim(len(part.rows) - 0.4, -0.6)
     ax.set_yticks(range(len(part.rows)), [row["name"] for row in part.rows], fontsize=8)
     ax.set_title(part.title, fontsize=9.5, loc="left")
-    ax.set_xlabel("time of a step, relative to SGNHT in the same run", fontsize=8)
+    ax.set_xlabel("time of a step relative to SGNHT in the same run", fontsize=8)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -52,7 +52,7 @@ def _panel(ax: Any, part: Part) -> None:
 
 
 def annotation(row: dict[str, Any]) -> str:
-    """The cost, and at the largest s that was run what is left to xi and the worst variance error."""
+    """Return the cost and, at the largest s that was run, the errors of xi and of the worst variance."""
     text = f"{row['cost']:.2f}"
     if not row.get("quality"):
         return text
@@ -63,8 +63,8 @@ def annotation(row: dict[str, Any]) -> str:
 
 
 def style_of(name: str) -> Style:
-    """That of the sampler in a row's name; SGHMC that knows a covariance has its own."""
+    """Return the style of the sampler in a row's name. SGHMC with a covariance estimate has a separate style."""
     if "SGHMC D" in name:
         return METHODS["SGHMC, corrected"]
-    found = [METHODS[word] for word in name.replace(",", "").split() if word in METHODS]
-    return found[0] if found else EXACT
+    styles = [METHODS[word] for word in name.replace(",", "").split() if word in METHODS]
+    return styles[0] if styles else EXACT

@@ -1,4 +1,4 @@
-"""Part `memory`: what the compiled step of a network takes beyond that of SGNHT, at two batch sizes."""
+"""Part `memory`: memory of the compiled step of a network beyond SGNHT's, at two batch sizes."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ METHODS = (
 
 
 def chosen(only: str) -> list[Method]:
-    """Rows whose name contains `only`, and SGNHT before them."""
+    """Return the rows whose name contains `only`, with SGNHT first."""
     rows = [m for m in METHODS if wanted("memory", m.name, only)]
     return [BASE, *(m for m in rows if m != BASE)] if rows else []
 
 
 def memory_part(sizes: Sizes, only: str, say: Say) -> Part:
-    """Compile, ask the compiler, run nothing."""
+    """Return the part. Steps are compiled and their memory is read from the compiler; nothing is run."""
     problems = [network(sizes.layers, sizes.network_rows, batch) for batch in sizes.memory_batches]
     d, rows = problems[0].dimension, []
     for method in chosen(only):
@@ -41,9 +41,9 @@ def memory_part(sizes: Sizes, only: str, say: Say) -> Part:
     small, large = sizes.memory_batches
     title = f"memory of a step, {d:,} parameters, n = {small} and n = {large}"
     caption = (
-        "Temporaries and outputs of the compiled step, which updates its state in place, as the compiler states "
-        f"them. Beyond {BASE.name}, in 32-bit numbers per parameter and as a share of n d: memory that grows with "
-        "the parameters keeps the first as n grows, one gradient per row keeps the second."
+        "Temporaries and outputs of the compiled step, as reported by the compiler; the state is updated in place. "
+        f"Memory beyond {BASE.name} is in 32-bit numbers per parameter and as a share of n d. The first stays "
+        "constant as n grows if memory depends on the parameters alone, the second if there is one gradient per row."
     )
     header = (
         "",
@@ -53,25 +53,28 @@ def memory_part(sizes: Sizes, only: str, say: Say) -> Part:
 
 
 def compiled(method: Method, problem: Problem) -> dict[str, Any]:
-    """Bytes of temporaries and of outputs of one step."""
+    """Return the bytes of temporaries and of outputs of one step."""
     kernel, key = kernel_of(method, problem), jax.random.key(0)
     state = jax.eval_shape(starter(kernel, None), problem.start, problem.data, key)
     step = jax.jit(loop(kernel, 1, None), donate_argnums=0)
-    found = step.lower(state, problem.data, key).compile().memory_analysis()
-    if found is None:
-        raise RuntimeError(f"the compiler of {jax.devices()[0].platform} does not say what memory it takes")
-    temporary, output = found.temp_size_in_bytes, found.output_size_in_bytes
+    analysis = step.lower(state, problem.data, key).compile().memory_analysis()
+    if analysis is None:
+        platform = jax.devices()[0].platform
+        raise RuntimeError(
+            f"the compiler for {platform} does not report memory. Select other parts with `--only`."
+        )
+    temporary, output = analysis.temp_size_in_bytes, analysis.output_size_in_bytes
     return {"bytes": temporary + output, "temporaries": temporary, "outputs": output}
 
 
 def beyond(total: int, base: int, parameters: int, batch: int) -> dict[str, float]:
-    """Numbers of 32 bits beyond those of SGNHT, per parameter and per parameter and row."""
+    """Return the 32-bit numbers beyond those of SGNHT, per parameter, and per parameter and row."""
     per_parameter = (total - base) / 4 / parameters
     return {"per_parameter": per_parameter, "of_n_d": per_parameter / batch}
 
 
 def lines(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """A line a method, its batch sizes beside each other."""
+    """Return a line per method, with its batch sizes side by side."""
     table: dict[str, list[str]] = {}
     for row in rows:
         more = row["beyond"]

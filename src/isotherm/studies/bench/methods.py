@@ -1,4 +1,4 @@
-"""The samplers that are compared, under the names of the tables."""
+"""The samplers that are compared, and their names in the tables."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from isotherm.samplers.momentum import Scheme
 
 RANK = 16
 _PLAN = WithReplacement()
-_MERGE = EVERY * RANK  # batches after which `DiagonalLowRank` of a large model has merged a full buffer
+_MERGE = EVERY * RANK  # batches until `DiagonalLowRank` of a large model has merged a full buffer
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Hyper-parameters of one problem; `rank` is that of the low-rank covariance."""
+    """Hyper-parameters for one problem; `rank` is the rank of the low-rank covariance."""
 
     step_size: float
     langevin_step: float
@@ -29,7 +29,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A sampler, what it knows of the noise, and its scheme. `slow` rows are left out of the quick benchmark."""
+    """A sampler, its covariance estimate and its scheme. The quick benchmark leaves out `slow` methods."""
 
     sampler: str
     covariance: str = ""
@@ -39,18 +39,18 @@ class Method:
 
     @property
     def name(self) -> str:
-        """As the tables call it."""
+        """The name in the tables."""
         name = " ".join(x for x in (self.sampler, self.covariance) if x)
         name = name if self.sampler == "ModifiedSGLD" else f"{name}, {self.scheme}"
         return f"{name}, random blocks" if isinstance(self.plan, RandomBlocks) else name
 
     @property
     def cycle(self) -> int:
-        """Steps after which the work repeats."""
+        """The number of steps after which the work repeats."""
         return _MERGE if self.covariance == "DiagonalLowRank" else 1
 
     def build(self, k: Settings) -> Sampler:
-        """The sampler with its hyper-parameters."""
+        """Return the sampler with its hyper-parameters."""
         covariance = COVARIANCES[self.covariance](k.rank)
         match self.sampler:
             case "SGNHT":

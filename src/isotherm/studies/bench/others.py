@@ -1,4 +1,4 @@
-"""SGNHT of other libraries as programs to be timed, each called as its own documentation does."""
+"""SGNHT of other libraries as programs to be timed, called as their documentation does."""
 
 import functools
 import math
@@ -20,11 +20,11 @@ from isotherm.studies.validation.peers.torch_calls import import_torch
 BLACKJAX_SCAN = "BlackJAX SGNHT, scan"
 BLACKJAX_LOOP = "BlackJAX SGNHT, loop"
 POSTERIORS = "posteriors SGNHT, torch on CPU"
-_TRIAL = 32  # steps with either number of threads
+_TRIAL_STEPS = 32  # to choose the number of threads
 
 
 def blackjax_scan(problem: Problem, *, steps: int, chains: int) -> Program:
-    """`blackjax.sgnht` inside a `lax.scan` that draws rows with replacement."""
+    """Return `blackjax.sgnht` inside a `lax.scan` that draws rows with replacement."""
     sampler = _blackjax(problem)
 
     def step(carry: Any, _: None, data: Any) -> tuple[Any, None]:
@@ -51,7 +51,7 @@ def blackjax_scan(problem: Problem, *, steps: int, chains: int) -> Program:
 
 
 def blackjax_loop(problem: Problem, *, steps: int) -> Program:
-    """A Python loop over `jax.jit(sgnht.step)`, with an iterator that yields batches."""
+    """Return a Python loop over `jax.jit(sgnht.step)`, with an iterator that yields batches."""
     sampler = _blackjax(problem)
     step, batches = jax.jit(sampler.step), _batches(problem)
     init_key, key = jax.random.split(jax.random.key(3))
@@ -69,9 +69,9 @@ def blackjax_loop(problem: Problem, *, steps: int) -> Program:
 
 
 def posteriors(problem: Problem, *, steps: int) -> Program:
-    """`posteriors.sgmcmc.sgnht` with a log-posterior written in torch, divided by N at temperature 1/N.
+    """Return `posteriors.sgmcmc.sgnht` with a log-posterior in torch, divided by N, at temperature 1/N.
 
-    With one thread or with as many as torch takes by itself, whichever is faster.
+    It runs with one thread or with torch's default number, whichever is faster.
     """
     try:
         torch, library = import_torch()
@@ -103,10 +103,12 @@ def posteriors(problem: Problem, *, steps: int) -> Program:
         torch.set_num_threads(before)
         held[0] = state
 
-    # Work as small as this may be many times slower when threads wait for each other: take what is faster here.
-    advance(_TRIAL, 1)
+    # For work this small, threads that wait for each other can make it many times slower: take the faster choice.
+    advance(_TRIAL_STEPS, 1)
     choices = (1, torch.get_num_threads())
-    seconds = {threads: timeit.timeit(lambda t=threads: advance(_TRIAL, t), number=1) for threads in choices}
+    seconds = {
+        threads: timeit.timeit(lambda t=threads: advance(_TRIAL_STEPS, t), number=1) for threads in choices
+    }
     threads = min(choices, key=lambda t: seconds[t])
     call = functools.partial(advance, steps, threads)
     return Program(POSTERIORS, steps, call, finite=lambda: bool(torch.isfinite(held[0].params).all()))
@@ -125,7 +127,7 @@ def _blackjax(problem: Problem) -> Any:
 
 
 def _start(sampler: Any, problem: Problem, key: Any) -> Any:
-    # xi starts as a Python float; a compiled loop needs an array. The position is copied: programs donate theirs.
+    # xi starts as a Python float; a compiled loop needs an array. The position is copied because programs donate it.
     return jax.tree.map(lambda x: jnp.array(x, float, copy=True), sampler.init(problem.start, key))
 
 

@@ -1,4 +1,4 @@
-"""What every part of the benchmark comes to: a table, and the numbers it was made of."""
+"""The result of a part of the benchmark: a table and the numbers in it."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ Say = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One table. `rows` are plain numbers for `bench.json`; `lines` are their text, a cell for each of `header`."""
+    """One table. `rows` are plain numbers for `bench.json`; `lines` are their text, a cell per column of `header`."""
 
     name: str
     title: str
@@ -20,7 +20,7 @@ class Part:
     notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the text of the table."""
+        """Return everything but the text of the table."""
         return {
             "title": self.title,
             "caption": self.caption,
@@ -35,9 +35,9 @@ def wanted(part: str, row: str, only: str) -> bool:
 
 
 def speed(row: dict[str, Any]) -> tuple[str, str]:
-    """Cost with its quartiles, and steps a second."""
+    """Return the cost with its quartiles, and the steps per second."""
     low, high = row["cost_quartiles"]
     return f"{row['cost']:.2f} ({low:.2f} to {high:.2f})", f"{row['steps_per_second']:,.0f}"
 
 
-ABSOLUTE = "Steps a second mean something on a GPU or on an idle machine only."
+ABSOLUTE = "Steps per second are meaningful only on a GPU or on an idle machine."

@@ -1,4 +1,4 @@
-"""Part `peers`: one logistic regression, the steps of isotherm and of other libraries."""
+"""Part `peers`: steps of isotherm and of other libraries on one logistic regression."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,11 +32,11 @@ _METHODS = (
 OWN = {f"isotherm {m.name}": m for m in _METHODS}
 BASE_NAME = f"isotherm {BASE.name}"
 ONE_CHAIN = {BLACKJAX_LOOP: blackjax_loop, POSTERIORS: posteriors}
-_STEPS = 256  # of a call with one chain
+_STEPS = 256  # per call with one chain
 
 
 def names(sizes: Sizes, only: str) -> list[tuple[str, int]]:
-    """Pairs of program and chains, isotherm's SGNHT before the others of as many chains."""
+    """Return the pairs of program and number of chains; isotherm's SGNHT comes first for each number."""
     pairs = []
     for chains in sizes.peer_chains:
         programs = [*OWN, BLACKJAX_SCAN, *(ONE_CHAIN if chains == 1 else ())]
@@ -47,16 +47,16 @@ def names(sizes: Sizes, only: str) -> list[tuple[str, int]]:
 
 
 def label(name: str, chains: int) -> str:
-    """The name of a row."""
+    """Return the name of a row."""
     return f"{name}, {chains} chain{'s' if chains > 1 else ''}"
 
 
 def peers_part(sizes: Sizes, only: str, say: Say) -> Part:
-    """Each library on the same rows; one that is not installed is named."""
+    """Return the part: all libraries on the same rows. The notes name those that are not installed."""
     problem = logistic(sizes.peer_rows, sizes.dimension, sizes.logistic_batch)
     pairs, rows, notes = names(sizes, only), [], []
     for chains in dict.fromkeys(chains for _, chains in pairs):
-        group = [name for name, own in pairs if own == chains]
+        group = [name for name, count in pairs if count == chains]
         programs, absent = available(group, problem, chains, say)
         notes += absent
         times = take_turns(
@@ -76,10 +76,10 @@ def peers_part(sizes: Sizes, only: str, say: Say) -> Part:
     sizes_text = f"d = {problem.dimension}, n = {problem.batch_size}, N = {problem.num_data:,}"
     title = f"other libraries: logistic regression, {sizes_text}"
     caption = (
-        f"Cost: time of a step of all chains over that of {BASE_NAME}, median of paired rounds (quartiles). "
-        "In 32 bits; minibatches with replacement, or in random blocks: contiguous runs of 32 rows at independent "
-        "random offsets into shuffled rows. A scan is a `lax.scan` that its user writes around the step of "
-        f"the library, a loop the Python loop of its documentation. {ABSOLUTE}"
+        f"Cost: time of a step of all chains relative to {BASE_NAME}, median of paired rounds (quartiles). All in "
+        "single precision. Minibatches are drawn with replacement, or as random blocks: contiguous runs of 32 rows "
+        "at independent random offsets into shuffled rows. A scan is a `lax.scan` that the user writes around the "
+        f"step of the library; a loop is the Python loop of its documentation. {ABSOLUTE}"
     )
     lines = [(row["name"], *speed(row)) for row in rows]
     return Part(
@@ -90,14 +90,14 @@ def peers_part(sizes: Sizes, only: str, say: Say) -> Part:
 def available(
     group: Sequence[str], problem: Problem, chains: int, say: Say
 ) -> tuple[list[Program], list[str]]:
-    """The programs that can be run here, and a sentence for each that cannot."""
+    """Return the programs that can run here, and a sentence for each that cannot."""
     programs, absent = [], []
     for name in group:
         say(f"peers: starting {label(name, chains)}")
         try:
             programs.append(_build(name, problem, chains))
         except ImportError as error:
-            absent.append(f"{name} is absent. {error}")
+            absent.append(f"{name} was not run. {error}")
     return programs, absent
 
 
@@ -112,14 +112,15 @@ def _build(name: str, problem: Problem, chains: int) -> Program:
 
 
 def comparison(times: Mapping[str, Sequence[float]], chains: int) -> list[str]:
-    """How isotherm's SGNHT compares with the fastest of the others, in a sentence; none without others."""
+    """Return a sentence per sampler of isotherm that compares it with the fastest other library, if there is one."""
     others: dict[str, Any] = {name: t for name, t in times.items() if name not in OWN}
     if not others:
         return []
-    name, own = fastest(others), [p for p in OWN if p in times]
+    name, timed = fastest(others), [p for p in OWN if p in times]
     slower = np.asarray(others[name]).tolist()
     with_chains = label("", chains)[2:]
     return [
-        f"With {with_chains}: {p} takes {paired(slower, times[p])} times the steps of the fastest other, {name}."
-        for p in own
+        f"With {with_chains}: {p} takes {paired(slower, times[p])} times as many steps per second as {name}, the "
+        "fastest of the others."
+        for p in timed
     ]

@@ -1,4 +1,4 @@
-"""The problems whose steps are timed, on synthetic rows. Nothing here depends on what the rows say."""
+"""The problems whose steps are timed. The rows are synthetic: the cost of a step does not depend on their values."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from isotherm.posterior import Posterior
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """A posterior with its rows, a start, a batch, and a step at which every sampler stays finite."""
+    """A posterior with its rows, a start, a batch size, and a step size at which every sampler stays finite."""
 
     posterior: Posterior
     data: PyTree[Array]
@@ -30,7 +30,7 @@ class Problem:
 
 
 def network(layers: Sequence[int], rows: int, batch: int, seed: int = 0) -> Problem:
-    """A classifier with relu layers, its log-likelihood batched."""
+    """Return a classifier with relu layers and a batched log-likelihood."""
     keys = jax.random.split(jax.random.key(seed), len(layers) + 1)
     pairs = list(zip(layers[:-1], layers[1:], keys[2:], strict=True))
     start = [{"w": jax.random.normal(k, (a, b)) / math.sqrt(a), "b": jnp.zeros(b)} for a, b, k in pairs]
@@ -41,7 +41,7 @@ def network(layers: Sequence[int], rows: int, batch: int, seed: int = 0) -> Prob
 
 
 def logistic(rows: int, dimension: int, batch: int, seed: int = 0) -> Problem:
-    """Logistic regression on standard normal features, its log-likelihood per row."""
+    """Return a logistic regression on standard normal features with a log-likelihood per row."""
     keys = jax.random.split(jax.random.key(seed), 3)
     x = jax.random.normal(keys[0], (rows, dimension))
     true = jax.random.normal(keys[1], (dimension,)) / math.sqrt(dimension)
@@ -52,7 +52,7 @@ def logistic(rows: int, dimension: int, batch: int, seed: int = 0) -> Problem:
 
 
 def logistic_likelihood(w: Float[Array, " d"], row: tuple[Array, Array]) -> Float[Array, ""]:
-    """log sigmoid(y x.w) with y = 1 or -1."""
+    """Return log sigmoid(y x.w), where y is 1 or -1."""
     x, y = row
     return jax.nn.log_sigmoid(y * (x @ w))
 

@@ -1,4 +1,4 @@
-"""A kernel as a program: steps in a compiled loop whose state is updated in place."""
+"""Kernels as programs to be timed: steps in a compiled loop that updates its state in place."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from isotherm.studies.bench.turns import Program
 
 
 def kernel_of(method: Method, problem: Problem) -> Kernel:
-    """The step of a method on a problem."""
+    """Return the kernel of a method on a problem."""
     h = problem.step_size
     sampler = method.build(Settings(h, h * h / 2, problem.friction))
     gradient = Minibatch(problem.posterior)
@@ -24,27 +24,27 @@ def kernel_of(method: Method, problem: Problem) -> Kernel:
 
 
 class Chains:
-    """Running chains: called, they advance by `steps`. One chain, or `chains` of them side by side."""
+    """Running chains, which advance by `steps` when called: one chain, or `chains` of them in parallel."""
 
     def __init__(
         self, kernel: Kernel, problem: Problem, *, steps: int, chains: int | None = None, seed: int = 1
     ) -> None:
-        """Start the chains; nothing is compiled for the steps yet."""
+        """Start the chains. The steps are compiled by the first call."""
         key = jax.random.key(seed)
         self.keys = key if chains is None else jax.random.split(key, chains)
         self.data = kernel.minibatch.arrange(problem.data, key=jax.random.fold_in(key, 1))
         self.advance = jax.jit(loop(kernel, steps, chains), donate_argnums=0)
         start = jax.jit(starter(kernel, chains))(problem.start, self.data, self.keys)
-        # A program donates its state; the start is shared with others.
+        # The state is donated; the start is shared with other programs.
         self.state = jax.tree.map(jnp.copy, start)
 
     def __call__(self) -> State:
-        """Advance."""
+        """Advance all chains and return their state."""
         self.state = self.advance(self.state, self.data, self.keys)
         return self.state
 
     def finite(self) -> bool:
-        """Whether all chains are still alive."""
+        """Return whether all chains are finite."""
         return all_finite(self.state)
 
 
@@ -56,13 +56,13 @@ def program(
     steps: int,
     chains: int | None = None,
 ) -> Program:
-    """A method on a problem, to be timed."""
+    """Return a method on a problem as a program to be timed."""
     running = Chains(kernel_of(method, problem), problem, steps=steps, chains=chains)
     return Program(name, steps, running, cycle=max(1, method.cycle // steps), finite=running.finite)
 
 
 def starter(kernel: Kernel, chains: int | None) -> Any:
-    """(position, data, keys) -> state."""
+    """Return a function (position, data, keys) -> state."""
 
     def start(position: PyTree, data: PyTree, keys: Key[Array, "..."]) -> State:
         one = lambda key: kernel.init(position, data, key=key)
@@ -72,7 +72,7 @@ def starter(kernel: Kernel, chains: int | None) -> Any:
 
 
 def loop(kernel: Kernel, steps: int, chains: int | None) -> Any:
-    """(state, data, keys) -> the state after `steps` steps."""
+    """Return a function (state, data, keys) -> the state after `steps` steps."""
 
     def advance(state: State, data: PyTree, keys: Key[Array, "..."]) -> State:
         one = lambda state, key: kernel.step(state, data, key=key)[0]
@@ -83,11 +83,11 @@ def loop(kernel: Kernel, steps: int, chains: int | None) -> Any:
 
 
 def all_finite(state: PyTree) -> bool:
-    """Whether every floating-point number in it is finite."""
+    """Return whether every floating-point number in `state` is finite."""
     leaves = [x for x in jax.tree.leaves(state) if jnp.issubdtype(x.dtype, jnp.floating)]
     return all(bool(jnp.all(jnp.isfinite(x))) for x in leaves)
 
 
 def num_bytes(state: PyTree) -> int:
-    """Of all arrays in it."""
+    """Return the bytes of all arrays in `state`."""
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(state))

@@ -1,8 +1,8 @@
-"""How right the answer of a sampler is, where the posterior is known and the minibatch noise is anisotropic.
+"""The accuracy of a sampler on a known posterior with anisotropic minibatch noise.
 
 The target is the ill-conditioned regression of `isotherm validate`: linear in its parameters, with correlated
 features, so that both the posterior and the covariance of the gradient noise are known. Chains start from exact
-draws; what they show is the error of the sampler at its finite step.
+draws, so any error is that of the sampler at its finite step.
 """
 
 import dataclasses
@@ -27,9 +27,9 @@ from isotherm.studies.validation.theory import Linear, predict
 
 TARGET = "regression-ill"
 FRICTION = 0.65  # in units of the stiffest frequency
-RANK = 2  # of the low-rank covariance, for six parameters
+RANK = 2  # of the low-rank covariance; there are six parameters
 STEPS = {"euler": (0.25,), "symmetric": (0.25, 1.0)}  # values of s
-_DRAWS = 8  # of a chain
+_DRAWS = 8  # per chain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """Departures from right at stability number s: 0 is right. `xi` is None where the dynamics has none.
+    """Relative errors at stability number s.
 
-    - `xi`: mean xi / A - 1, what the covariance leaves to the thermostat.
-    - `variance`: of the parameters over the right one, less 1; mean over the principal axes of the posterior.
-    - `worst`: the same in the axis where it is furthest off.
+    - `xi`: mean xi / A - 1, the noise that the covariance leaves to the thermostat; `None` without a thermostat.
+    - `variance`: of the parameters' variances, averaged over the principal axes of the posterior.
+    - `worst`: the same along the axis with the largest error.
     """
 
     s: float
@@ -59,14 +59,14 @@ class Quality:
     worst: Figure | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Return plain numbers."""
         return dataclasses.asdict(self)
 
 
 def measure_all(
     methods: Iterable[Method], *, chains: int, done: Callable[[str], None]
 ) -> dict[str, list[Quality]]:
-    """By the name of the method, a `Quality` for each s of its scheme."""
+    """Return, by name of the method, a `Quality` for each s of its scheme."""
     chosen = {method.name: method for method in methods}
     results = {}
     for name, method in chosen.items():
@@ -76,7 +76,7 @@ def measure_all(
 
 
 def measure_method(method: Method, *, chains: int) -> list[Quality]:
-    """Run it on the known target, on the CPU: six parameters are no work for anything else."""
+    """Return the quality of a method for each s. It runs on the CPU, which is enough for six parameters."""
     with jax.default_device(_cpu()):
         return [
             summarise(
@@ -95,7 +95,7 @@ def measure_method(method: Method, *, chains: int) -> list[Quality]:
 
 
 def settings(s: float) -> Settings:
-    """Hyper-parameters that give the stability number s on the target."""
+    """Return the hyper-parameters that give the stability number s on the target."""
     target = _target()
     C, root = _noise(), np.sqrt(target.mass)
     whitened = np.linalg.eigvalsh(C / np.outer(root, root))[-1]
@@ -109,16 +109,16 @@ def settings(s: float) -> Settings:
 
 
 def summarise(record: Record, s: float) -> Quality:
-    """Departures with the errors that independent chains give."""
+    """Return the errors of a record, with standard errors from the spread of independent chains."""
     if not record.finite:
         return Quality(s, False)
     target = _target()
     axes = directions(target, _noise()).axes
     right = np.einsum("ij,ik,kj->j", axes, target.covariance, axes)
-    off = np.mean(((record.position - target.mean) @ axes) ** 2, axis=1) / right - 1  # (chain, axis)
-    worst = int(np.argmax(np.abs(off.mean(axis=0))))
+    errors = np.mean(((record.position - target.mean) @ axes) ** 2, axis=1) / right - 1  # (chain, axis)
+    worst = int(np.argmax(np.abs(errors.mean(axis=0))))
     xi = None if record.xi is None else _figure(record.xi.mean(axis=1) / FRICTION - 1)
-    return Quality(s, True, xi, _figure(off.mean(axis=1)), _figure(off[:, worst]))
+    return Quality(s, True, xi, _figure(errors.mean(axis=1)), _figure(errors[:, worst]))
 
 
 def _figure(by_chain: np.ndarray) -> Figure:
@@ -126,7 +126,7 @@ def _figure(by_chain: np.ndarray) -> Figure:
 
 
 def _length(sampler: Any, chains: int) -> Length:
-    """Many chains and few draws, each after the slowest direction has forgotten the one before."""
+    """Return a length with many chains and few draws, one relaxation time of the slowest direction apart."""
     target = _target()
     expected = predict(sampler, Linear(target.precision, target.mass, _noise()))
     known = expected is not None and np.isfinite(expected.relaxation)
@@ -147,5 +147,5 @@ def _noise() -> np.ndarray:
 def _cpu() -> Any:
     try:
         return jax.devices("cpu")[0]
-    except RuntimeError:  # JAX was told to use nothing else
+    except RuntimeError:  # JAX is restricted to another platform
         return jax.devices()[0]

@@ -1,21 +1,21 @@
-"""How large and how long: the full benchmark, the quick one, and one that only shows that it runs."""
+"""Sizes of the problems and measurements: the full benchmark, the quick one, and a tiny one for tests."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """Of the problems and of the measurement.
+    """Sizes of the problems and of the measurement.
 
     - `layers`, `network_rows`, `network_batch`: the network of the parts `network` and `memory`.
-    - `exact_batch`: the batch with which one gradient per row is measured; 0 leaves it out.
-    - `dimension`, `logistic_rows`, `logistic_batch`: of the logistic regression of `logistic`.
-    - `peer_rows`, `peer_chains`: of the regression against other libraries, with the same dimension and batch.
-    - `memory_batches`: for which the compiled step is asked for its memory.
-    - `many_chains`, `many_rows`, `wide_layers`: of the part `chains`.
-    - `rounds`, `seconds`: how many, and how long a program runs at least in each.
-    - `chains`: independent ones in a run that measures quality.
-    - `slow`: whether the rows that the quick benchmark leaves out are run.
+    - `exact_batch`: the batch size for methods with one gradient per row; 0 leaves them out.
+    - `dimension`, `logistic_rows`, `logistic_batch`: the logistic regression of the part `logistic`.
+    - `peer_rows`, `peer_chains`: the regression of the part `peers`, with the same dimension and batch size.
+    - `memory_batches`: the batch sizes of the part `memory`.
+    - `many_chains`, `many_rows`, `wide_layers`: the problems of the part `chains`.
+    - `rounds`, `seconds`: the number of rounds, and the least time of a program in each.
+    - `chains`: the number of independent chains in a run that measures quality.
+    - `slow`: whether to run the methods that the quick benchmark leaves out.
     """
 
     layers: tuple[int, ...] = (784, 400, 400, 10)

@@ -1,4 +1,4 @@
-"""Parts `network` and `logistic`: a whole step, relative to SGNHT, beside what it buys."""
+"""Parts `network` and `logistic`: the cost of a step relative to SGNHT, beside its accuracy."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -19,23 +19,23 @@ HEADER = (
     "steps/s",
     *(f"{what},\ns = {s:g}" for s in STEPS["symmetric"] for what in ("xi / A - 1", "variance", "worst axis")),
 )
-_CALL = {"network": 16, "exact": 2, "logistic": 256}  # steps of a call
+_CALL = {"network": 16, "exact": 2, "logistic": 256}  # steps per call
 _QUALITY = (
-    f"Quality is that of the same sampler on a known posterior with anisotropic minibatch noise ({TARGET} of "
-    f"`isotherm validate`, six parameters, low rank {QUALITY_RANK}) at stability number s: what is left to the "
-    "thermostat, and errors of posterior variances, mean and worst, with standard errors; 0 % is right."
+    f"Accuracy is measured with the same sampler on a known posterior with anisotropic minibatch noise ({TARGET} of "
+    f"`isotherm validate`, six parameters, low rank {QUALITY_RANK}) at stability number s: relative errors of xi and "
+    "of posterior variances, mean and worst, with standard errors."
 )
 
 
 def methods(part: str, sizes: Sizes, only: str) -> list[Method]:
-    """Rows of a part, the one that all are compared with first; none where `only` leaves none."""
+    """Return the rows of a part that match `only`, with the baseline first; none if none match."""
     table = {"network": NETWORK, "exact": EXACT if sizes.exact_batch else (), "logistic": LOGISTIC}[part]
     chosen = [m for m in table if wanted(part, m.name, only) and (sizes.slow or not m.slow)]
     return [BASE, *(m for m in chosen if m != BASE)] if chosen else []
 
 
 def network_part(sizes: Sizes, quality: Mapping[str, list[Quality]], only: str, say: Say) -> Part:
-    """The network, and at a smaller batch one gradient per row."""
+    """Return the part: the network and, with a smaller batch, methods with one gradient per row."""
     rows, problem = [], network(sizes.layers, sizes.network_rows, sizes.network_batch)
     chosen = methods("network", sizes, only)
     if chosen:
@@ -47,21 +47,21 @@ def network_part(sizes: Sizes, quality: Mapping[str, list[Quality]], only: str, 
     name = "-".join(str(width) for width in sizes.layers)
     title = f"network {name}, {problem.dimension:,} parameters, batch {sizes.network_batch}"
     caption = (
-        f"Cost: time of a step over that of {BASE.name} on the same batch size, median of paired rounds "
+        f"Cost: time of a step relative to {BASE.name} with the same batch size, median of paired rounds "
         f"(quartiles); low rank {RANK}. {ABSOLUTE} {_QUALITY}"
     )
     return Part("network", title, caption, HEADER, [_cells(row) for row in rows], rows)
 
 
 def logistic_part(sizes: Sizes, quality: Mapping[str, list[Quality]], only: str, say: Say) -> Part:
-    """Logistic regression, where dense matrices are affordable."""
+    """Return the part: logistic regression, where dense matrices are affordable."""
     problem = logistic(sizes.logistic_rows, sizes.dimension, sizes.logistic_batch)
     rows = _rows("logistic", methods("logistic", sizes, only), problem, sizes, quality, say)
     title = (
         f"logistic regression, d = {problem.dimension}, n = {problem.batch_size}, N = {problem.num_data:,}"
     )
     caption = (
-        f"Cost: time of a step over that of {BASE.name}, median of paired rounds (quartiles); low rank {RANK}. "
+        f"Cost: time of a step relative to {BASE.name}, median of paired rounds (quartiles); low rank {RANK}. "
         f"{ABSOLUTE} {_QUALITY}"
     )
     return Part("logistic", title, caption, HEADER, [_cells(row) for row in rows], rows)
@@ -104,7 +104,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def quality_cells(quality: dict[str, Any] | None) -> tuple[str, str, str]:
-    """Departure of xi, mean and worst error of a variance, each with its standard error; empty if not measured."""
+    """Return the errors of xi and of the variances, mean and worst, as text; empty if not measured."""
     if quality is None:
         return ("", "", "")
     if not quality["finite"]:

@@ -1,4 +1,4 @@
-"""Speed as a ratio within one run: programs take turns, so that whatever else the machine does falls on all."""
+"""Speed as a ratio within one run: programs take turns, so that other load on the machine affects all of them."""
 
 import dataclasses
 import math
@@ -12,10 +12,10 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Program:
-    """Something that advances by `steps` steps when it is called, and returns what to wait for.
+    """Something to be timed: `call` advances by `steps` steps and returns arrays to wait for.
 
-    `cycle` is the number of calls after which its work repeats: a round is a multiple of it. `finite` says
-    whether the chains are still alive: a chain of NaN costs what it costs for nothing.
+    `cycle` is the number of calls after which the work repeats; a round is a multiple of it. `finite` returns
+    whether the chains are still finite: the timing of a chain of NaN means nothing.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """Median and quartiles of paired ratios, one a round."""
+    """Median and quartiles of paired ratios, one per round."""
 
     median: float
     low: float
@@ -44,9 +44,9 @@ def take_turns(
     seconds: float,
     say: Callable[[str], None] = lambda what: None,
 ) -> dict[str, list[float]]:
-    """Seconds a step of each program in each round, of at least `seconds` a program.
+    """Return the seconds per step of each program in each round; a program runs for at least `seconds` per round.
 
-    The order moves on from round to round, so that no program always follows the same other one.
+    The order rotates from round to round, so that no program always follows the same other one.
     """
     repeats = {}
     for program in programs:
@@ -64,23 +64,23 @@ def take_turns(
 
 
 def calls(one: float, seconds: float, cycle: int) -> int:
-    """How many calls of `one` second each fill `seconds`: a multiple of `cycle`."""
+    """Return how many calls of `one` seconds each fill `seconds`, as a multiple of `cycle`."""
     return cycle * max(1, math.ceil(seconds / max(one, 1e-9) / cycle))
 
 
 def paired(times: Sequence[float], base: Sequence[float]) -> Ratio:
-    """Of `times` to those of another program in the same rounds."""
+    """Return the ratio of `times` to those of another program in the same rounds."""
     low, median, high = np.quantile(np.asarray(times) / np.asarray(base), [0.25, 0.5, 0.75])
     return Ratio(float(median), float(low), float(high))
 
 
 def fastest(times: Mapping[str, Sequence[float]]) -> str:
-    """The program whose median time is smallest."""
+    """Return the program with the smallest median time."""
     return min(times, key=lambda name: float(np.median(times[name])))
 
 
 def to_json(times: Sequence[float], base: Sequence[float]) -> dict[str, Any]:
-    """Every round, and what they come to."""
+    """Return the times of all rounds, and their summary."""
     ratio = paired(times, base)
     return {
         "cost": ratio.median,

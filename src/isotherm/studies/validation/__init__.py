@@ -1,1 +1,1 @@
-"""Known posteriors, and instruments that measure samplers on them."""
+"""Measures samplers on posteriors that are known exactly."""

@@ -1,4 +1,4 @@
-"""The validation table: which sampler, on which target, with which minibatches. New ones join by one line."""
+"""The rows of the validation table: each combines a sampler, a target, a minibatch plan and a gradient."""
 
 import dataclasses
 import functools
@@ -37,9 +37,11 @@ GRADIENTS: dict[str, Callable[[Posterior], Gradient]] = {"minibatch": Minibatch,
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row. `s` is the stability number that sets the step, `friction` is in units of the frequency 1.
+    """One row of the table.
 
-    `thermal_mass` is mu, N_d where it is None. With a large one xi hardly moves, and theory is sharp.
+    - `s`: the stability number, which sets the step size.
+    - `friction`: A, for a mass that gives the stiffest direction a frequency of about 1.
+    - `thermal_mass`: mu; `None` means N_d. With a large mu, xi barely fluctuates and theory is sharp.
     """
 
     target: str
@@ -52,7 +54,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A line that says all of it."""
+        """The method, the target, and every setting that is not the default."""
         extras = [self.plan] if self.plan != "with replacement" else []
         extras += [self.gradient] if self.gradient != "minibatch" else []
         extras += [f"s = {self.s:g}"] if self.s != _usual_s(self.method) else []
@@ -62,17 +64,17 @@ class Case:
 
     @property
     def problem(self) -> Target:
-        """The target, built once."""
+        """The target, built once and cached."""
         return _target(self.target)
 
     @property
     def minibatch(self) -> MinibatchPlan:
-        """The plan, which full data do not need."""
+        """The minibatch plan: all rows if the gradient uses the full data."""
         return AllRows() if self.estimator.all_rows else PLANS[self.plan]
 
     @property
     def estimator(self) -> Gradient:
-        """The gradient of the target."""
+        """The gradient estimator for the target."""
         return GRADIENTS[self.gradient](self.problem.posterior)
 
     @property
@@ -97,9 +99,9 @@ class Case:
         return eqx.tree_at(lambda s: s.thermal_mass, sampler, mu, is_leaf=lambda x: x is None)
 
     def linear(self, covariance: np.ndarray | None = None) -> Linear:
-        """The Gaussian with the moments and the mean noise of the target, for which theory has an answer.
+        """Return the Gaussian with the target's moments and mean noise, which theory can solve.
 
-        `covariance` is that of the parameters over which the noise is averaged, the posterior's by default.
+        The noise is averaged over parameters with this `covariance`, by default that of the posterior.
         """
         target, plan = self.problem, self.minibatch
         N, n = target.num_data, target.batch_size
@@ -115,9 +117,9 @@ class Case:
 
 
 def noise(target: Target, plan: MinibatchPlan, covariance: np.ndarray | None = None) -> np.ndarray:
-    """The exact covariance of the noisy force: (N^2/n) S times the factor of the plan, S with divisor N - 1.
+    """Return the exact covariance of the noisy force: (N^2/n) S times the plan's factor; S has divisor N - 1.
 
-    Written from the definition of each plan, apart from the factors that the plans themselves state.
+    The factors are derived here from the definition of each plan, independently of those in the plans' code.
     """
     N, n = target.num_data, target.batch_size
     match plan:
@@ -130,7 +132,10 @@ def noise(target: Target, plan: MinibatchPlan, covariance: np.ndarray | None = N
         case RandomBlocks(rows_per_run=r):
             factor = 1 - ((n // r) * r**2 + (n % r) ** 2) / (n * N)
         case _:
-            raise TypeError(f"the noise of `{type(plan).__name__}` is not known here: add its factor")
+            name = type(plan).__name__
+            raise TypeError(
+                f"`plan` must be one whose noise factor is known; got `{name}`. Add its factor here."
+            )
     S = target.row_covariance if covariance is None else target.row_covariance_for(covariance)
     return N**2 / n * factor * S
 
@@ -141,13 +146,13 @@ def _target(name: str) -> Target:
 
 
 def _usual_s(method: str) -> float:
-    """Dynamics without a momentum are slower for the same s and bear a larger one."""
+    """The default s. Samplers without momentum are slower at the same s, and tolerate a larger one."""
     return 0.4 if "SGLD" in method else 0.05
 
 
 def _cases() -> list[Case]:
     pairs = itertools.product(TARGETS, METHODS)
-    # A dense matrix square root in every step of 400 dimensions buys hours and no evidence.
+    # A dense square root in 400 dimensions at every step would take hours and add no evidence.
     costly = {
         "ModifiedSGLD dense",
         "ModifiedSGLD first-order",
@@ -156,17 +161,19 @@ def _cases() -> list[Case]:
         "CCAdL symmetric",
     }
     usual = [Case(t, m, s=_usual_s(m)) for t, m in pairs if not (t == "many" and m in costly)]
-    controlled = ("SGHMC dense", "SGNHT", "CCAdL diagonal", "CCAdL dense")
-    plans = [Case("regression-ill", m, plan=p) for p in PLANS for m in controlled if p != "with replacement"]
+    compared = ("SGHMC dense", "SGNHT", "CCAdL diagonal", "CCAdL dense")
+    plans = [Case("regression-ill", m, plan=p) for p in PLANS for m in compared if p != "with replacement"]
     exact = [
         Case(t, m, gradient="full data")
         for t in ("gaussian-cold", "poisson", "heavy-tailed")
         for m in ("SGHMC", "SGNHT", "CCAdL dense")
     ]
-    large = [Case("regression-ill", m, s=s) for s in (0.2, 0.5) for m in controlled]
-    weak = [Case("gaussian", m, friction=0.2) for m in ("SGHMC diagonal", "SGHMC dense", "CCAdL dense")]
-    stiff = [Case("gaussian-cold", m, gradient="full data", s=1.0) for m in ("SGHMC", "SGNHT")]
-    still = [
+    large_steps = [Case("regression-ill", m, s=s) for s in (0.2, 0.5) for m in compared]
+    weak_friction = [
+        Case("gaussian", m, friction=0.2) for m in ("SGHMC diagonal", "SGHMC dense", "CCAdL dense")
+    ]
+    large_steps_exact = [Case("gaussian-cold", m, gradient="full data", s=1.0) for m in ("SGHMC", "SGNHT")]
+    heavy_thermostat = [
         Case(t, m, thermal_mass=100.0)
         for t in ("gaussian", "regression-ill")
         for m in ("SGNHT", "CCAdL diagonal", "CCAdL dense")
@@ -174,24 +181,43 @@ def _cases() -> list[Case]:
     variants = [
         Case(t, m, s=_usual_s(m)) for t in ("gaussian", "regression-ill", "poisson") for m in VARIANTS
     ]
-    # Where Euler has gone. The noise of "gaussian" grows with the parameters, which a moving xi turns into heat.
-    bold = [
+    # Steps too large for Euler. The noise of "gaussian" grows with the parameters, and a fluctuating xi turns
+    # that into heat, so its thermal mass is large.
+    large_symmetric = [
         Case(t, "CCAdL symmetric", s=s, thermal_mass=100.0 if t == "gaussian" else None)
         for t in ("gaussian", "regression-ill", "poisson")
         for s in (0.25, 1.0, 4.0)
     ]
-    bold += [
+    large_symmetric += [
         Case("regression-ill", m, s=1.0)
         for m in ("SGNHT symmetric", "CCAdL diagonal symmetric", "CCAdL low rank symmetric")
     ]
-    bold += [Case("regression-ill", m, s=0.25) for m in ("CCAdL midpoint", "CCAdL matrix-free symmetric")]
-    clean = [Case(t, "CCAdL symmetric", gradient="full data", s=1.0) for t in ("gaussian-cold", "poisson")]
-    other = [
+    large_symmetric += [
+        Case("regression-ill", m, s=0.25) for m in ("CCAdL midpoint", "CCAdL matrix-free symmetric")
+    ]
+    exact_symmetric = [
+        Case(t, "CCAdL symmetric", gradient="full data", s=1.0) for t in ("gaussian-cold", "poisson")
+    ]
+    plans_symmetric = [
         Case("regression-ill", "CCAdL symmetric", plan=p) for p in ("without replacement", "random blocks")
     ]
-    wide = [Case("many", m) for m in ("CCAdL low rank", "CCAdL matrix-free", "CCAdL diagonal symmetric")]
-    new = [*variants, *bold, *clean, *other, *wide]
-    return [*usual, *plans, *exact, *large, *weak, *stiff, *still, *new]
+    many_dimensions = [
+        Case("many", m) for m in ("CCAdL low rank", "CCAdL matrix-free", "CCAdL diagonal symmetric")
+    ]
+    return [
+        *usual,
+        *plans,
+        *exact,
+        *large_steps,
+        *weak_friction,
+        *large_steps_exact,
+        *heavy_thermostat,
+        *variants,
+        *large_symmetric,
+        *exact_symmetric,
+        *plans_symmetric,
+        *many_dimensions,
+    ]
 
 
 CASES = _cases()

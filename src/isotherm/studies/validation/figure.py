@@ -1,4 +1,4 @@
-"""The picture of the validation table: measured variances and temperatures beside theory's."""
+"""The figure of the validation table: measured variances and temperatures beside theory's predictions."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,16 +15,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLUMNS = {
-    "variance": "variance, by principal axis",
-    "configurational along noise": "configurational temperature, along the noise",
-    "kinetic along noise": "kinetic temperature, along the noise",
+    "variance": "variance along principal axes",
+    "configurational along noise": "configurational temperature along the noise",
+    "kinetic along noise": "kinetic temperature along the noise",
 }
-_SHOWN = 12  # directions of a row; of more, the extremes and some between
+_SHOWN = 12  # directions per row; if there are more, the extremes and some in between
+_LEGEND_COLUMNS = 4
+_COLUMN_GAP = 0.08  # in column widths, so that tick labels of neighbours stay apart
+_FAILS = "#CC0000"
+_OTHER = dataclasses.replace(EXACT, marker="o")
+_THEORY: dict[str, Any] = {
+    "marker": "D",
+    "mfc": "none",
+    "mec": "0.35",
+    "ms": 4.5,
+    "mew": 0.7,
+    "linestyle": "",
+}
+_LABELS = {style: name for name, style in METHODS.items()} | {
+    METHODS["SGHMC, corrected"]: "SGHMC with a noise estimate",
+    _OTHER: "other samplers",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of the picture, under the heading `group`. Theory's diamonds are drawn where there is a theory."""
+    """One line of the figure, under the heading `group`. `theory` says whether to draw the predictions."""
 
     group: str
     label: str
@@ -34,17 +50,17 @@ class Line:
 
 
 def line_of(row: Row) -> Line:
-    """A row of the validation table; one that does not pass is red."""
+    """Return the line of a row of the validation table; it is red if the row does not pass."""
     name = row.method.split()[0]
     controlled = name == "SGHMC" and row.method != "SGHMC"
-    style = METHODS.get("SGHMC, corrected" if controlled else name, EXACT)
+    style = METHODS.get("SGHMC, corrected" if controlled else name, _OTHER)
     if not row.passes:
-        style = dataclasses.replace(style, color="#CC0000")
+        style = dataclasses.replace(style, color=_FAILS)
     return Line(row.target, label(row), row.quantities, style)
 
 
 def draw(lines: Sequence[Line]) -> "Figure":
-    """Dots with error bars are measured, open diamonds are theory, the grey band is right."""
+    """Return the figure, with one line per row and one column per quantity, and a legend of its marks."""
     groups = list(dict.fromkeys(line.group for line in lines))
     lines = sorted((x for x in lines if x.quantities), key=lambda x: groups.index(x.group))
     positions, headings, y = [], {}, 0.0
@@ -53,8 +69,8 @@ def draw(lines: Sequence[Line]) -> "Figure":
         for _ in (x for x in lines if x.group == group):
             positions.append(y)
             y += 1.0
-    figure = new_figure(13, 0.26 * y + 1.4)
-    axes = figure.subplots(1, len(_COLUMNS), sharey=True)
+    figure = new_figure(13, 0.26 * y + 2.1)
+    axes = figure.subplots(1, len(_COLUMNS), sharey=True, gridspec_kw={"wspace": _COLUMN_GAP})
     for ax, (name, title) in zip(axes, _COLUMNS.items(), strict=True):
         ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="0.9", zorder=0)
         ax.axvline(1, color="0.6", linewidth=0.8, zorder=1)
@@ -64,14 +80,12 @@ def draw(lines: Sequence[Line]) -> "Figure":
         ax.set_xscale("log")
         low, high = _limits(lines, name)
         ax.set_xlim(low, high)
-        spaced = (
-            (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0) if high < 2.5 * low else (0.5, 0.7, 1, 1.5, 2, 3, 5)
-        )
-        marks = [x for x in spaced if low < x < high]
-        ax.set_xticks(marks, [f"{x:g}" for x in marks])
+        fine, coarse = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0), (0.5, 0.7, 1, 1.5, 2, 3, 5)
+        ticks = [x for x in (fine if high < 2.5 * low else coarse) if low < x < high]
+        ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
         ax.set_xticks([], minor=True)
         ax.grid(axis="x", color="0.93", zorder=0)
-        ax.set_xlabel("ratio to the right value")
+        ax.set_xlabel("ratio to the exact value")
         for side in ("top", "right", "left"):
             ax.spines[side].set_visible(False)
         ax.tick_params(axis="y", length=0)
@@ -88,8 +102,30 @@ def draw(lines: Sequence[Line]) -> "Figure":
             fontsize=8.5,
             fontweight="bold",
         )
-    axes[0].set_ylim(y + 0.2, 0.2)
+    axes[0].set_ylim(y + 0.2, -0.2)
+    handles = _legend_handles(lines)
+    columns = min(_LEGEND_COLUMNS, len(handles))
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False, fontsize=9)
     return figure
+
+
+def _legend_handles(lines: Sequence[Line]) -> list[Any]:
+    """Return a handle for each kind of mark in the figure: first what marks mean, then the samplers."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    measured = Line2D([], [], marker="o", color="0.35", ms=3, lw=0.8, label="measured ± 2 standard errors")
+    handles: list[Any] = [measured]
+    if any(line.theory for line in lines):
+        handles.append(Line2D([], [], **_THEORY, label="predicted by theory at this step size"))
+    handles.append(Patch(color="0.9", label=f"within {TOLERANCE:.0%} of the exact value"))
+    if any(line.style.color == _FAILS for line in lines):
+        handles.append(Line2D([], [], marker="o", color=_FAILS, ms=3, lw=0.8, label="row that does not pass"))
+    drawn = {line.style for line in lines}
+    for style, name in _LABELS.items():
+        if style in drawn:
+            handles.append(Line2D([], [], marker=style.marker, color=style.color, ms=4, lw=0.8, label=name))
+    return handles
 
 
 def _draw_line(ax: Any, line: Line, name: str, y: float) -> None:
@@ -101,8 +137,7 @@ def _draw_line(ax: Any, line: Line, name: str, y: float) -> None:
         order = order[np.unique(np.linspace(0, len(order) - 1, _SHOWN).astype(int))]
     heights = y + (np.linspace(-0.25, 0.25, len(order)) if len(order) > 1 else np.zeros(1))
     if line.theory:
-        theory = q.predicted[order]
-        ax.plot(theory, heights, "D", mfc="none", mec="0.35", ms=4.5, mew=0.7, linestyle="", zorder=2)
+        ax.plot(q.predicted[order], heights, **_THEORY, zorder=2)
     ax.errorbar(
         q.value[order],
         heights,
@@ -121,6 +156,9 @@ def _find(line: Line, name: str) -> Quantity | None:
 
 
 def _limits(lines: Sequence[Line], name: str) -> tuple[float, float]:
-    values = np.concatenate([q.value for x in lines if (q := _find(x, name)) is not None] + [np.ones(1)])
+    """Return the range of the axis, in which every mark is visible."""
+    measured = [(x, q) for x in lines if (q := _find(x, name)) is not None]
+    marks = [q.value for _, q in measured] + [q.predicted for x, q in measured if x.theory]
+    values = np.concatenate([*marks, np.ones(1)])
     values = values[np.isfinite(values) & (values > 0)]
     return min(0.8, 0.95 * values.min()), max(1.25, 1.05 * values.max())

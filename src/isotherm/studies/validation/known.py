@@ -1,7 +1,7 @@
-"""The targets of the validation table. A new one is a function and a line in `TARGETS`.
+"""The targets of the validation table. A new one needs a function and a line in `TARGETS`.
 
-Where the rows of a data set should only make noise, they enter as likelihoods that add up to zero: then the
-posterior is the prior, and minibatches of them shake the gradient as much as is wanted.
+In several targets the rows only add gradient noise: their log-likelihoods sum to zero, so the posterior is the
+prior, and the spread of the rows sets the size of the noise.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def _quadratic(
     noise_draws: int = 256,
     noise_varies: bool = False,
 ) -> Target:
-    """A target with U = (theta - mean)' precision (theta - mean) / 2 + constant."""
+    """Return a target with U = (theta - mean)' precision (theta - mean) / 2 + constant."""
     covariance = float(posterior.temperature) * np.linalg.inv(precision)
     root = np.linalg.cholesky(covariance)
     stiffest = np.linalg.eigvalsh(precision)[-1]
@@ -49,15 +49,15 @@ def _quadratic(
 
 
 def _gaussian(name: str, temperature: float, mass: np.ndarray) -> Target:
-    """A correlated Gaussian prior; the force of row i is a_i + B_i theta, and all rows together make none."""
+    """Return a correlated Gaussian prior. Row i adds the force a_i + B_i (theta - m); the rows' forces cancel."""
     rng, d, N = np.random.default_rng(11), 4, 200
     spectrum = np.array([1.0, 0.6, 0.35, 0.2])
-    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    precision, mean = (turn * spectrum) @ turn.T, np.array([1.0, -2.0, 0.5, 3.0])
-    noisy = np.linalg.qr(rng.standard_normal((d, d)))[0] * np.array([0.08, 0.05, 0.025, 0.008])
-    a = rng.standard_normal((N, d)) @ noisy.T
-    # B_i = v_i w_i' + w_i v_i', in the directions of the noise.
-    v, w = rng.standard_normal((2, N, d)) @ noisy.T
+    rotation = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    precision, mean = (rotation * spectrum) @ rotation.T, np.array([1.0, -2.0, 0.5, 3.0])
+    noise_axes = np.linalg.qr(rng.standard_normal((d, d)))[0] * np.array([0.08, 0.05, 0.025, 0.008])
+    a = rng.standard_normal((N, d)) @ noise_axes.T
+    # B_i = v_i w_i' + w_i v_i', along the axes of the noise.
+    v, w = rng.standard_normal((2, N, d)) @ noise_axes.T
     B = 3.0 * (v[:, :, None] * w[:, None, :] + w[:, :, None] * v[:, None, :])
     a, B = a - a.mean(axis=0), B - B.mean(axis=0)
     rows = {"a": a.astype(np.float32), "B": B.astype(np.float32)}
@@ -74,22 +74,22 @@ def _gaussian(name: str, temperature: float, mass: np.ndarray) -> Target:
 
 
 def correlated_gaussian() -> Target:
-    """Anisotropic noise that depends on the parameters, at temperature 1 and unit mass."""
+    """A correlated Gaussian at temperature 1 with unit mass; the anisotropic noise depends on the parameters."""
     return _gaussian("gaussian", 1.0, np.ones(4))
 
 
 def cold_gaussian() -> Target:
-    """The same at another temperature and with unequal masses, where a misplaced T or M shows."""
+    """The same Gaussian at temperature 0.5 with unequal masses, which expose a misplaced T or M."""
     return _gaussian("gaussian-cold", 0.5, np.array([2.0, 0.7, 1.2, 1.5]))
 
 
 def normal_gamma() -> Target:
-    """The paper's first model: mean and precision of 100 numbers."""
+    """The first model of the CCAdL paper: mean and precision of 100 normal numbers."""
     x = np.random.default_rng(12).standard_normal(100).astype(np.float32)
     exact = exact_posterior(x)
     a, b, k, m = exact.alpha, exact.beta, exact.kappa, exact.mean
 
-    def gradient(theta: np.ndarray) -> np.ndarray:  # leaves in the order of their names: gamma, mu
+    def gradient(theta: np.ndarray) -> np.ndarray:  # leaves are sorted by name: gamma, mu
         g, mu = theta[..., 0], theta[..., 1]
         by_gamma = -(a - 0.5) / g + b + k * (mu - m) ** 2 / 2
         return np.stack([by_gamma, k * g * (mu - m)], axis=-1)
@@ -126,7 +126,7 @@ def _regression(name: str, mix: Callable[[np.ndarray], np.ndarray]) -> Target:
 
 
 def whitened_regression() -> Target:
-    """Features made orthogonal: noise and curvature are nearly proportional to the identity."""
+    """Linear regression on orthogonal features: noise and curvature are nearly proportional to the identity."""
 
     def mix(z: np.ndarray) -> np.ndarray:
         return np.linalg.qr(z)[0] * np.sqrt(len(z))
@@ -135,24 +135,24 @@ def whitened_regression() -> Target:
 
 
 def ill_conditioned_regression() -> Target:
-    """Correlated features whose scales span a factor of five: the curvature spans twenty-five."""
+    """Linear regression on correlated features: their scales span a factor of 5, the curvature a factor of 25."""
 
     def mix(z: np.ndarray) -> np.ndarray:
-        turn = np.linalg.qr(np.random.default_rng(14).standard_normal((z.shape[1],) * 2))[0]
-        return (z * np.geomspace(1.0, 1 / 5, z.shape[1])) @ turn
+        rotation = np.linalg.qr(np.random.default_rng(14).standard_normal((z.shape[1],) * 2))[0]
+        return (z * np.geomspace(1.0, 1 / 5, z.shape[1])) @ rotation
 
     return _regression("regression-ill", mix)
 
 
 def poisson() -> Target:
-    """Log-rates of three kinds of counts with gamma priors: skewed where counts are few."""
+    """Log-rates of three kinds of counts under gamma priors: skewed where counts are low."""
     shape, rate, N = 1.0, 0.5, 40
     rates = np.array([0.15, 0.6, 2.0])
     x = np.random.default_rng(15).poisson(rates, (N, 3)).astype(np.float32)
     a, b = shape + x.sum(axis=0, dtype=np.float64), rate + N
     posterior = Posterior(
         lambda t, row: jnp.sum(row * t - jnp.exp(t)),
-        # A gamma density of the rate, with the Jacobian of its logarithm.
+        # A gamma density of the rate, times the Jacobian of the logarithm.
         lambda t: jnp.sum(shape * t - rate * jnp.exp(t)),
     )
     return Target(
@@ -172,13 +172,13 @@ def poisson() -> Target:
 
 
 def heavy_tailed() -> Target:
-    """Two independent two-piece Student densities, turned by half a radian; the noise is another way round.
+    """Two independent two-piece Student densities, rotated by half a radian; the noise has other principal axes.
 
-    The density of one is 2 / (l + r) t(x / l) for x < 0 and 2 / (l + r) t(x / r) for x > 0.
+    Each density is 2 / (l + r) t(x / l) for x < 0 and 2 / (l + r) t(x / r) for x > 0.
     """
     nu, left, right = 10.0, np.array([0.8, 1.0]), np.array([1.6, 0.7])
     c, s = np.cos(0.5), np.sin(0.5)
-    turn = np.array([[c, -s], [s, c]])
+    rotation = np.array([[c, -s], [s, c]])
     # E|t| and E t^2 of Student's t.
     first = 2 * np.sqrt(nu) / ((nu - 1) * special.beta(nu / 2, 0.5))
     second = nu / (nu - 2)
@@ -190,27 +190,27 @@ def heavy_tailed() -> Target:
     rows = (rows - rows.mean(axis=0)).astype(np.float32)
 
     def log_prior(theta):  # noqa: ANN001
-        x = theta @ jnp.asarray(turn, theta.dtype)
+        x = theta @ jnp.asarray(rotation, theta.dtype)
         scale = jnp.where(x < 0, jnp.asarray(left, x.dtype), jnp.asarray(right, x.dtype))
         return -0.5 * (nu + 1) * jnp.sum(jnp.log1p((x / scale) ** 2 / nu))
 
     def gradient(theta: np.ndarray) -> np.ndarray:
-        x = theta @ turn
+        x = theta @ rotation
         scale = np.where(x < 0, left, right)
-        return ((nu + 1) * x / (nu * scale**2 + x**2)) @ turn.T
+        return ((nu + 1) * x / (nu * scale**2 + x**2)) @ rotation.T
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
         side = rng.random((count, 2)) < left / (left + right)
         size = np.abs(rng.standard_t(nu, (count, 2)))
-        return np.where(side, -left * size, right * size) @ turn.T
+        return np.where(side, -left * size, right * size) @ rotation.T
 
     return Target(
         name="heavy-tailed",
         posterior=Posterior(lambda theta, row: row @ theta, log_prior),
         data=rows,
         batch_size=20,
-        mean=turn @ mean,
-        covariance=(turn * variance) @ turn.T,
+        mean=rotation @ mean,
+        covariance=(rotation * variance) @ rotation.T,
         gradient=gradient,
         draw=draw,
         mass=np.ones(2),
@@ -219,12 +219,12 @@ def heavy_tailed() -> Target:
         noise_draws=1,
         # The density to the power 1 / T is a Student density again, with (nu + 1) / T - 1 degrees of freedom.
         width=lambda ratio: (nu - 2) / np.maximum((nu + 1) / ratio - 3, 0.1),
-        patience=5.0,  # far out the force fades and chains linger
+        patience=5.0,  # the force fades in the tails, where chains linger
     )
 
 
 def many_dimensions() -> Target:
-    """400 parameters, each with its own scale and its own noise, from one sharp to a hundred times quieter."""
+    """400 independent Gaussian parameters of different scales; their noise variances span a factor of 100."""
     d, N = 400, 800
     rng = np.random.default_rng(17)
     rows = rng.standard_normal((N, d))

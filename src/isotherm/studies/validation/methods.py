@@ -1,4 +1,4 @@
-"""The samplers of the validation table, under the names of its rows. New ones join by one line."""
+"""The samplers of the validation table, by the names of its rows."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Form = Literal["exact", "first-order"]
 
 @dataclasses.dataclass(frozen=True)
 class Scales:
-    """Hyper-parameters in the units of a target: steps for dynamics with and without momentum, friction, mass."""
+    """Hyper-parameters for one target: step sizes with and without momentum, friction and mass."""
 
     step: float
     langevin_step: float
@@ -53,7 +53,7 @@ METHODS: dict[str, Callable[[Scales], Sampler]] = {
     "CCAdL symmetric": _ccadl(Dense(), "symmetric"),
 }
 
-# Seen on fewer targets
+# Run on fewer targets.
 VARIANTS: dict[str, Callable[[Scales], Sampler]] = {
     "ModifiedSGLD low rank": _modified_sgld(DiagonalLowRank(rank=2)),
     "ModifiedSGLD matrix-free": _modified_sgld(MatrixFree(), "first-order"),

@@ -20,18 +20,18 @@ def write_page(
     results: dict[str, Any],
     figures: dict[str, Path],
 ) -> str:
-    """The report as one HTML document."""
+    """Return the report as one HTML document."""
     lead = " ".join([*([summarise(rows)] if rows else []), *(c.sentence for c in calibrations)])
     sections = []
     if rows:
         sections += [
             report.Section("What is measured", [report.paragraph(text) for text in _METHOD]),
-            report.Section("The picture", _picture(figures)),
+            report.Section("Figure", _table_figure(figures)),
             *(_section(name, rows) for name in dict.fromkeys(r.target for r in rows)),
         ]
     if calibrations:
-        picture = report.figure(figures["calibration"], alt=_CALIBRATION_ALT, caption=_CALIBRATION_CAPTION)
-        sections.append(report.Section("Simulation-based calibration", [picture]))
+        drawing = report.figure(figures["calibration"], alt=_CALIBRATION_ALT, caption=_CALIBRATION_CAPTION)
+        sections.append(report.Section("Simulation-based calibration", [drawing]))
     sections += [
         report.Section("Settings", [report.definitions(results["settings"])]),
         report.Section("Versions", [report.definitions(results["versions"])]),
@@ -39,17 +39,17 @@ def write_page(
     return report.page("isotherm: validation", lead, sections)
 
 
-def _picture(figures: dict[str, Path]) -> list[report.Html]:
-    """Absent where no row got as far as a number."""
+def _table_figure(figures: dict[str, Path]) -> list[report.Html]:
+    """Return the figure of the table, or nothing if no row has a measured quantity."""
     path = figures.get("table")
     return [] if path is None else [report.figure(path, alt=_ALT, caption=_CAPTION)]
 
 
 def _section(target: str, rows: Sequence[Row]) -> report.Section:
-    own = [r for r in rows if r.target == target]
-    body = [[label(r), *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in own]
+    target_rows = [r for r in rows if r.target == target]
+    body = [[label(r), *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in target_rows]
     parts = [report.table(HEADER, body)]
-    reasons = [f"{label(r)}: {r.reason}{size(r)}" for r in own if r.reason]
+    reasons = [f"{label(r)}: {r.reason}{size(r)}" for r in target_rows if r.reason]
     if reasons:
         parts.append(report.bullets(reasons))
     about = (TARGETS[target].__doc__ or "").split("\n")[0]
@@ -57,29 +57,31 @@ def _section(target: str, rows: Sequence[Row]) -> report.Section:
 
 
 _METHOD = (
-    "Every row runs independent chains on a posterior that is known exactly, with minibatch gradients, from exact "
-    "draws of it. All figures are ratios to the right value, except means, which are in posterior standard "
-    "deviations; (n) is the standard error in the last digit, from the spread of the chains. 'Noise' is the worst of "
-    "the leading and the quietest eigenvectors of the gradient noise: a thermostat holds the mean temperature of "
-    "all directions at 1 whatever the samples are, and it is there that a wrong sampler shows.",
-    "Theory says what each scheme makes at its finite step: the stationary moments of its linear recursion, with the "
-    "noise's own covariance, and the measurement has to agree with it. A row holds where the prediction is within "
-    f"{TOLERANCE:.0%} of right. Where theory predicts more, the error must show, beyond chance and with its sign: "
-    "the row is a known limit. Half of a predicted error is granted on targets that are not Gaussian; under a "
-    "thermostat a share of the order of xi's relative variance. A row that could not have seen an error of "
-    f"{RESOLUTION:.0%} does not pass. Were every sampler as predicted, some row of the full table would fail by "
-    f"chance in {FALSE_ALARMS:.1%} of seeds.",
+    "Each row runs independent chains with minibatch gradients on a posterior that is known exactly, starting from "
+    "exact draws of it. Figures are ratios to the exact value, except means, which are in posterior standard "
+    "deviations; (n) is the standard error in the last digits, from the spread of the chains. The columns 'noise' "
+    "show the worst of the leading eigenvectors, and the last, of the gradient noise. A thermostat holds the mean "
+    "temperature of all directions at 1 even if the samples are wrong: a wrong sampler shows only in such "
+    "directions.",
+    "Theory predicts what each scheme gives at its finite step: the stationary moments of its linear recursion "
+    "under the covariance of the noise. The measurement must agree with the prediction. A row holds if the "
+    f"prediction is within {TOLERANCE:.0%} of the exact value. If theory predicts a larger error, the row is a known "
+    "limit, and the error must show, beyond chance and with its sign. A measurement may miss half of a predicted "
+    "error on targets that are not Gaussian and, under a thermostat, a share of the order of xi's relative "
+    f"variance. A row too short to detect an error of {RESOLUTION:.0%} does not pass. If every sampler behaved as "
+    f"predicted, some row of the full table would fail by chance with {FALSE_ALARMS:.1%} of seeds.",
 )
-_ALT = "Ratios of measured to right variances and temperatures for every row, beside theory's predictions."
+_ALT = "Measured variances and temperatures of every row as ratios to the exact values, beside theory's predictions."
 _CAPTION = (
-    "Dots with bars of two standard errors are measured, one a direction; open diamonds are theory's prediction for "
-    f"the scheme at this step; the grey band is right within {TOLERANCE:.0%}. Red: does not pass."
+    "Dots with bars of two standard errors are measured, one for each direction. Open diamonds are theory's "
+    f"predictions for the scheme at this step size. The grey band is within {TOLERANCE:.0%} of the exact value. Rows "
+    "in red do not pass."
 )
 _CALIBRATION_ALT = (
-    "Empirical distribution of ranks minus the uniform one, with simultaneous bands, and rank histograms."
+    "Empirical distribution of the ranks minus the uniform one, with simultaneous bands, and rank histograms."
 )
 _CALIBRATION_CAPTION = (
-    "Parameters drawn from the prior, data from the likelihood, and the rank of the truth among posterior draws: "
-    "uniform where the whole path from data to draws is right. Above the difference of the ranks' distribution from "
-    "the uniform one with its simultaneous band, below the histograms."
+    "Parameters are drawn from the prior and data from the likelihood. The rank of the true value among posterior "
+    "draws is uniform if the whole path from data to draws is correct. Top: the distribution function of the ranks "
+    "minus the uniform one, with its simultaneous band. Bottom: the histograms."
 )

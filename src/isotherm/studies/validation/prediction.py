@@ -1,4 +1,4 @@
-"""What theory expects of a case, and why where that is not right."""
+"""What theory predicts for a case, and the cause of the error that it predicts."""
 
 import dataclasses
 
@@ -15,15 +15,15 @@ _NOT_WHITE = "reshuffled epochs: noise is not white"
 
 
 def predicted(case: Case) -> tuple[Stationary | None, Linear]:
-    """Theory's answer for a case and the linear model it is for.
+    """Return theory's prediction for a case, and the linear model that it is for.
 
-    Where the noise depends on the parameters its mean is over what the sampler itself makes of them: a fixed
-    point, found by iteration. On targets that are not Gaussian the noise is that of the right posterior.
+    If the noise depends on the parameters, it is averaged over the sampler's stationary distribution, which is
+    found by fixed-point iteration. On targets that are not Gaussian it is averaged over the exact posterior.
     """
     target, covariance = case.problem, case.problem.covariance
     state, model = None, case.linear()
     if not isinstance(case.estimator, Minibatch | FullData):
-        return None, model  # another gradient has another noise
+        return None, model  # the noise of other estimators is not modelled
     for _ in range(60):
         state = theory.predict(case.sampler, model)
         if state is None or not state.finite or not target.gaussian or target.noise_draws == 1:
@@ -37,7 +37,7 @@ def predicted(case: Case) -> tuple[Stationary | None, Linear]:
 
 
 def xi_theory(sampler: Sampler, model: Linear) -> float | None:
-    """The mean of xi by the paper's propositions: A for CCAdL, A + beta h tr(C M^-1) / (2 N_d) for SGNHT."""
+    """Return the mean of xi by the paper's propositions: A for CCAdL, A + beta h tr(C M^-1) / (2 N_d) for SGNHT."""
     thermostat = sampler.traits.thermostat
     if thermostat is None:
         return None
@@ -46,7 +46,7 @@ def xi_theory(sampler: Sampler, model: Linear) -> float | None:
 
 
 def thermal_mass(sampler: Sampler, dimension: int) -> float:
-    """mu; infinite for dynamics without a thermostat."""
+    """Return mu, which is infinite for dynamics without a thermostat."""
     thermostat = sampler.traits.thermostat
     if thermostat is None:
         return np.inf
@@ -54,7 +54,7 @@ def thermal_mass(sampler: Sampler, dimension: int) -> float:
 
 
 def why(case: Case, model: Linear, state: Stationary) -> str:
-    """The cause, among those that theory knows, without which the predicted error would be smallest."""
+    """Return the main cause of the predicted error: the one whose removal leaves the smallest error."""
     if state.clipped:
         return f"friction too weak for the noise: {state.clipped} direction(s) clipped, which stay hot"
     sampler, white = case.sampler, dataclasses.replace(model, epoch=0, carry=0.0)
@@ -67,7 +67,7 @@ def why(case: Case, model: Linear, state: Stationary) -> str:
     cause = min(left, key=left.__getitem__, default="")
     if cause and left[cause] < 0.75 * before:
         return cause
-    if model.epoch:  # what the noise does there is not what any control assumes
+    if model.epoch:  # every control assumes white noise
         return _NOT_WHITE
     traits = sampler.traits
     order = "second" if traits.exact_bias_order == 2 else "first"
@@ -85,7 +85,7 @@ def _uncontrolled(sampler: Sampler) -> str:
 
 
 def _controlled(sampler: Sampler) -> Sampler | None:
-    """The same dynamics with the whole covariance, where it has not got it."""
+    """Return the same dynamics with a dense covariance, or `None` if it has one already."""
     match sampler:
         case SGNHT():
             settings = {"scheme": sampler.scheme, "mass": sampler.mass}
@@ -98,7 +98,7 @@ def _controlled(sampler: Sampler) -> Sampler | None:
 
 
 def _worst(sampler: Sampler, state: Stationary | None, model: Linear) -> float:
-    """The largest relative error of a variance in any direction, or of xi."""
+    """Return the largest relative error of a variance in any direction, or of xi."""
     if state is None or not state.finite:
         return np.inf
     errors = np.abs(np.linalg.eigvals(state.covariance @ model.P / model.T).real - 1)

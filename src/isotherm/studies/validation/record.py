@@ -1,4 +1,4 @@
-"""What the instrument reads: the path of several independent chains as plain arrays, whoever made them."""
+"""Draws of independent chains as plain arrays, and the function that runs isotherm's samplers to get them."""
 
 import dataclasses
 import math
@@ -20,7 +20,7 @@ from isotherm.studies.validation.targets import Target
 
 @dataclasses.dataclass(frozen=True)
 class Length:
-    """Steps of a run: `burn_in`, then `draws` with `thinning` steps each."""
+    """The length of a run: `burn_in` steps, then `draws` draws that take `thinning` steps each."""
 
     chains: int
     burn_in: int
@@ -29,7 +29,7 @@ class Length:
 
     @property
     def steps(self) -> int:
-        """Steps of one chain."""
+        """All steps of one chain."""
         return self.burn_in + self.draws * self.thinning
 
 
@@ -37,7 +37,7 @@ class Length:
 class Record:
     """Draws of independent chains: `position` (chain, draw, d); `momentum` likewise, as M^-1/2 p; `xi` (chain, draw).
 
-    `None` stands for what the dynamics does not have.
+    `momentum` and `xi` are `None` for a sampler that does not have them.
     """
 
     position: np.ndarray
@@ -46,7 +46,7 @@ class Record:
 
     @property
     def finite(self) -> bool:
-        """Whether every chain went on to the end."""
+        """Whether all recorded values are finite."""
         parts = (self.position, self.momentum, self.xi)
         return all(bool(np.all(np.isfinite(x))) for x in parts if x is not None)
 
@@ -60,7 +60,7 @@ def run(
     length: Length,
     seed: int,
 ) -> Record:
-    """Run chains from exact draws of the target, so that only the sampler can move them away."""
+    """Return the record of chains that start from exact draws of the target, so that any error is the sampler's."""
     batch_size = target.num_data if gradient.all_rows else target.batch_size
     kernel = Kernel(sampler, gradient, target.num_data, batch_size, minibatch)
     key = jax.random.key(seed)
@@ -78,10 +78,10 @@ def run(
     states = _settle(kernel, data, states, chains)
     while done < length.draws:
         data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, done))
-        states, kept = _advance(kernel, data, states, chains, jnp.asarray(length.thinning), chunk)
-        pieces.append(jax.tree.map(np.asarray, kept))
+        states, drawn = _advance(kernel, data, states, chains, jnp.asarray(length.thinning), chunk)
+        pieces.append(jax.tree.map(np.asarray, drawn))
         done += chunk
-    # A part that the dynamics does not have is None in every piece, and no leaf of the tree.
+    # A part that the sampler does not have is None in every piece, so it is not a leaf of the tree.
     joined = jax.tree.map(lambda *x: np.moveaxis(np.concatenate(x), 0, 1).astype(np.float64), *pieces)
     return Record(*joined)
 
@@ -108,22 +108,22 @@ def _advance(
     def step(_: Array, states: State) -> State:
         return jax.vmap(lambda state, key: kernel.step(state, data, key=key)[0])(states, keys)
 
-    def kept(states: State, _: None) -> tuple[State, tuple[Array, Array | None, Array | None]]:
+    def draw(states: State, _: None) -> tuple[State, tuple[Array, Array | None, Array | None]]:
         states = jax.lax.fori_loop(0, thinning, step, states)
-        return states, jax.vmap(seen)(states)
+        return states, jax.vmap(observe)(states)
 
-    def seen(state: State) -> tuple[Array, Array | None, Array | None]:
+    def observe(state: State) -> tuple[Array, Array | None, Array | None]:
         momentum = state.momentum
         if momentum is not None:
             mass = kernel.sampler.mass  # pyrefly: ignore[missing-attribute]
             momentum = tree.ravel(tree.divide(momentum, tree.sqrt(mass)))
         return tree.ravel(state.position), momentum, state.xi
 
-    return jax.lax.scan(kept, states, None, length=draws)
+    return jax.lax.scan(draw, states, None, length=draws)
 
 
 def length_for(relaxation: float, *, relaxations: float, chains: int, dimension: int) -> Length:
-    """A run of so many `relaxations` over all chains; its slowest direction forgets in `relaxation` steps."""
+    """Return the length of a run of `relaxations` relaxation times over all chains; one takes `relaxation` steps."""
     per_relaxation = 8 if dimension <= 50 else 2
     thinning = max(1, round(relaxation / per_relaxation))
     draws = math.ceil(relaxations / chains * relaxation / thinning)

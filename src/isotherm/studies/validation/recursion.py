@@ -1,7 +1,7 @@
-"""Stationary covariances of linear steps x' = F x + noise, x = (theta, p), put together from sub-steps.
+"""Stationary covariances of linear steps x' = F x + noise, x = (theta, p), composed of sub-steps.
 
-A matrix over the parameters has the shape (d, d), or (d, 1, 1) where nothing couples the axes: then there are as
-many small recursions as axes, and hundreds of dimensions cost nothing.
+A matrix over the parameters has the shape (d, d), or (d, 1, 1) if nothing couples the axes. The recursion then
+splits into one small recursion per axis, so that hundreds of dimensions are cheap.
 """
 
 import dataclasses
@@ -11,14 +11,14 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Moves:
-    """x' = F x + G g + w: gradient noise g enters through G, and w has the covariance `white`."""
+    """A linear step x' = F x + G g + w: gradient noise g enters through G, and w has the covariance `white`."""
 
     F: np.ndarray
     G: np.ndarray
     white: np.ndarray
 
     def then(self, other: "Moves") -> "Moves":
-        """This sub-step and then the other."""
+        """Return this sub-step followed by the other."""
         white = other.F @ self.white @ transposed(other.F) + other.white
         return Moves(other.F @ self.F, other.F @ self.G + other.G, white)
 
@@ -29,58 +29,59 @@ class Moves:
 
     @property
     def relaxation(self) -> float:
-        """Steps in which the slowest direction forgets where it was."""
+        """The relaxation time of the slowest direction, in steps."""
         return float(-1 / np.log(self.radius)) if self.radius < 1 else np.inf
 
 
 def transposed(x: np.ndarray) -> np.ndarray:
-    """The transpose of a matrix or of each in a stack."""
+    """Return the transpose of a matrix, or of each matrix in a stack."""
     return np.swapaxes(x, -1, -2)
 
 
 def drift(inverse_mass: np.ndarray, h: float) -> Moves:
-    """theta + h M^-1 p."""
+    """Return the sub-step theta' = theta + h M^-1 p."""
     eye, zero = _eye(inverse_mass), np.zeros_like(inverse_mass)
     return _moves(eye, h * inverse_mass, zero, eye, zero)
 
 
 def friction(keeps: np.ndarray, added: np.ndarray) -> Moves:
-    """p times `keeps`, plus noise of covariance `added`."""
+    """Return the sub-step p' = `keeps` p + noise of covariance `added`."""
     zero = np.zeros_like(keeps)
     return dataclasses.replace(_moves(_eye(keeps), zero, zero, keeps, zero), white=_lower(added))
 
 
 def kick(P: np.ndarray, keeps: np.ndarray, pushes: np.ndarray, added: np.ndarray) -> Moves:
-    """p times `keeps`, plus `pushes` times the noisy force -P theta + g, plus noise of covariance `added`."""
+    """Return the sub-step p' = `keeps` p + `pushes` (-P theta + g) + noise of covariance `added`."""
     zero = np.zeros_like(P)
     moves = _moves(_eye(P), zero, -pushes @ P, keeps, pushes)
     return dataclasses.replace(moves, white=_lower(added))
 
 
 def stationary(moves: Moves, noise: np.ndarray, *, carry: float = 0.0, epoch: int = 0) -> np.ndarray:
-    """The covariance of x under gradient noise of covariance `noise`; NaN where there is none.
+    """Return the covariance of x under gradient noise of covariance `noise`; NaN if there is no stationary state.
 
-    With an `epoch` it is the mean over its steps, whose noises have covariance -carry times `noise`.
+    With an `epoch` it is the mean over the steps of an epoch; the noises of two steps of one epoch then have
+    covariance -carry times `noise`.
     """
     F, G = moves.F, moves.G
     if moves.radius >= 1 - 1e-12:
         return np.full_like(F, np.nan)
-    own = G @ noise @ transposed(G)
+    injected = G @ noise @ transposed(G)
     if epoch == 0:
-        return lyapunov(F, own + moves.white)
+        return lyapunov(F, injected + moves.white)
     # x_k = F^k x_0 + sum_j F^(k-1-j) (G g_j + w_j); Cov(g_i, g_j) = -r C for i != j in one epoch.
     power, total = _eye(F), np.zeros_like(G)
     direct, white, after = np.zeros_like(F), np.zeros_like(F), []
     for _ in range(epoch):
         power, total = F @ power, F @ total + G
-        direct, white = F @ direct @ F.T + own, F @ white @ F.T + moves.white
+        direct, white = F @ direct @ F.T + injected, F @ white @ F.T + moves.white
         after.append((power, (1 + carry) * direct - carry * total @ noise @ total.T + white))
     start = lyapunov(*after[-1])
     return np.mean([power @ start @ power.T + W for power, W in after], axis=0)
 
 
 def lyapunov(F: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """The sum of F^k Q F'^k by doubling, for one recursion or a stack of them."""
+    """Return the sum of F^k Q F'^k, by doubling, for one recursion or a stack of them."""
     X = Q
     while np.max(np.abs(F)) > 1e-12:
         X = X + F @ X @ transposed(F)

@@ -1,4 +1,4 @@
-"""The validation table on a terminal."""
+"""The validation table as text, for a terminal and for Markdown."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,9 +26,11 @@ STYLES = {"holds": "green", "known limit": "yellow", "unresolved": "red", "fails
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """Print the table, a block a target, and the reasons below it."""
+    """Print the table, grouped by target, and the reasons below it."""
     print_table([(r.target, label(r), r.quantities, r.verdict, STYLES[r.verdict]) for r in rows], console)
-    note = "ratios to the right value, means in sd; in brackets the standard error of the last digits"
+    note = (
+        "ratios to the exact value, means in posterior sd; in brackets, the standard error of the last digits"
+    )
     console.print(f"[dim]{note}[/dim]", highlight=False)
     console.print()
     for row in rows:
@@ -39,7 +41,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 
 def print_table(lines: Sequence[tuple[str, str, Sequence[Quantity], str, str]], console: Console) -> None:
-    """Print lines of (group, label, quantities, verdict, style). A narrow screen gets fewer columns."""
+    """Print lines of (group, label, quantities, verdict, style). A narrow terminal gets fewer columns."""
     shown = [i for i, name in enumerate(COLUMNS) if console.width >= 136 or name in _NARROW]
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
@@ -55,13 +57,13 @@ def print_table(lines: Sequence[tuple[str, str, Sequence[Quantity], str, str]], 
 
 
 def label(row: Row) -> str:
-    """The row without its target."""
+    """Return the name of the row without its target."""
     parts = row.name.split(", ")
     return ", ".join([parts[0], *parts[2:]])
 
 
 def cells(quantities: Sequence[Quantity]) -> list[str]:
-    """The figures of a row: worst mean, variance, temperatures overall and along the noise, xi."""
+    """Return the figures of a row as text: worst mean, variance, temperatures overall and along the noise, xi."""
     row = {q.name: q for q in quantities}.get
     return [
         _worst(row("mean")),
@@ -76,7 +78,7 @@ def cells(quantities: Sequence[Quantity]) -> list[str]:
 
 
 def size(row: Row) -> str:
-    """For a known limit: the largest predicted departure beside what was measured."""
+    """Return the largest predicted error of a known limit and its measured value; empty for other verdicts."""
     if row.verdict != "known limit" or not row.quantities:
         return ""
     gaps: list[tuple[float, Quantity, int]] = []
@@ -98,17 +100,17 @@ def _worst(q: Quantity | None) -> str:
 
 
 def _with_error(value: Any, error: Any) -> str:
-    """0.973(12) for 0.973 with a standard error of 0.012."""
+    """Return "0.973(12)" for 0.973 with a standard error of 0.012."""
     digits = max(1, round(float(error) * 1000))
     return f"{value:.3f}({digits})"
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table for a page of documentation: a line a row, reasons and sizes with the verdict."""
+    """Return the table in Markdown, with the reason for each verdict and the size of the error."""
     lines = ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
     for target in dict.fromkeys(row.target for row in rows):
         lines.append(f"| **{target}** " + "| " * len(COLUMNS) + "| |")
         for row in (r for r in rows if r.target == target):
-            word = row.verdict + (f": {row.reason}{size(row)}" if row.reason else "")
-            lines.append("| " + " | ".join([label(row), *cells(row.quantities), word]) + " |")
+            text = row.verdict + (f": {row.reason}{size(row)}" if row.reason else "")
+            lines.append("| " + " | ".join([label(row), *cells(row.quantities), text]) + " |")
     return "\n".join(lines) + "\n"

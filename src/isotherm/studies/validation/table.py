@@ -1,4 +1,4 @@
-"""Run the validation table: rows side by side, results as plain JSON."""
+"""Run the rows of the validation table in parallel, and write them as plain JSON."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,19 +12,19 @@ from isotherm.studies.validation.verdict import TOLERANCE, Row, evaluate
 from isotherm.studies.workers import LostWorkerError, side_by_side
 
 CHAINS = 128
-RELAXATIONS = {True: 6_500.0, False: 12_000.0}  # of the slowest direction, over all chains; quick or full
+RELAXATIONS = {True: 6_500.0, False: 12_000.0}  # of the slowest direction, over all chains; by `quick`
 
 
 def cases(*, quick: bool) -> list[Case]:
-    """The rows of the quick or of the full table."""
+    """Return the rows of the quick or of the full table."""
     return QUICK if quick else CASES
 
 
 def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[[Row], None]) -> list[Row]:
-    """Run rows, as many at a time as there are cores; `done` hears of each as it ends, the list is in order.
+    """Return the rows in order. They run in parallel, one per core; `done` is called with each as it ends.
 
-    A row that raises is a row that fails. Ctrl-C ends the others. On a CPU rows run in processes of their own, so a
-    script calls it under `if __name__ == "__main__":`.
+    A row that raises an exception fails. Ctrl-C stops all rows. On a CPU each row runs in a separate process, so a
+    script must call this function under `if __name__ == "__main__":`.
     """
     rows: dict[int, Row] = {}
     for i, row in side_by_side(run_row, [(case, quick, seed) for case in chosen]):
@@ -34,10 +34,10 @@ def run_table(chosen: Sequence[Case], *, quick: bool, seed: int, done: Callable[
 
 
 def run_row(case: Case, quick: bool, seed: int) -> Row:
-    """One row, whatever happens. The seed is its own: it gives the same figures alone and in any company."""
-    own = zlib.crc32(f"{seed} {case.name}".encode())
+    """Return one row, which fails if it raises. Its seed depends on its name alone, not on the other rows."""
+    row_seed = zlib.crc32(f"{seed} {case.name}".encode())
     try:
-        return evaluate(case, relaxations=RELAXATIONS[quick], chains=CHAINS, seed=own)
+        return evaluate(case, relaxations=RELAXATIONS[quick], chains=CHAINS, seed=row_seed)
     except Exception as error:
         return _failed(case, f"{type(error).__name__}: {error}")
 
@@ -47,7 +47,7 @@ def _failed(case: Case, reason: str) -> Row:
 
 
 def to_json(row: Row) -> dict[str, Any]:
-    """A row as plain numbers and text."""
+    """Return a row as plain numbers and text."""
     return {
         "name": row.name,
         "target": row.target,
@@ -66,13 +66,13 @@ def _quantity(q: Quantity, allowed: np.ndarray) -> dict[str, Any]:
 
 
 def summarise(rows: Sequence[Row]) -> str:
-    """The table in a sentence or two."""
+    """Return a sentence that counts the verdicts and names the rows that do not pass."""
     count = {v: sum(r.verdict == v for r in rows) for v in ("holds", "known limit", "unresolved", "fails")}
     text = (
-        f"Of {len(rows)} rows {count['holds']} hold: they agree with a prediction within {TOLERANCE:.0%} of right; "
-        f"{count['known limit']} show a known limit of the predicted size"
+        f"Of {len(rows)} rows, {count['holds']} hold: they agree with a prediction within {TOLERANCE:.0%} of the "
+        f"exact value; {count['known limit']} show a known limit of the predicted size"
     )
     bad = [r.name for r in rows if not r.passes]
     if not bad:
-        return text + "; none fails."
-    return f"{text}; {count['fails']} fail, {count['unresolved']} are not resolved: {'; '.join(bad)}."
+        return text + "; none fail."
+    return f"{text}; {count['fails']} fail, {count['unresolved']} are unresolved: {'; '.join(bad)}."

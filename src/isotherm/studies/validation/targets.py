@@ -1,4 +1,4 @@
-"""A posterior that is known exactly, and the gradient noise that minibatches of its rows make."""
+"""A posterior that is known exactly, and the covariance of its minibatch gradient noise."""
 
 import dataclasses
 import functools
@@ -23,13 +23,13 @@ class Target:
     - `mean`, `covariance`: of the posterior at its temperature.
     - `gradient`: grad U at an array of positions (..., d), in closed form.
     - `draw`: exact draws, (count, d).
-    - `mass`: diagonal M, in which the stiffest direction has frequency about 1.
+    - `mass`: the diagonal of M, which gives the stiffest direction a frequency of about 1.
     - `gaussian`: whether U is quadratic, so that the linear recursion of a scheme is exact.
-    - `noise_draws`: 1 where the noise is known not to depend on the parameters.
-    - `noise_varies`: whether it does so by its own size within the posterior.
-    - `like`: one set of parameters, for their structure.
-    - `width`: by which factor the variances grow at T times the temperature; T itself for a Gaussian.
-    - `patience`: by how much longer a run has to be than the Gaussian of the same covariance would need.
+    - `noise_draws`: draws over which the noise covariance is averaged; 1 if it does not depend on the parameters.
+    - `noise_varies`: whether the noise changes by as much as its size across the posterior.
+    - `like`: an example of the parameters, which gives their structure.
+    - `width`: the factor by which variances grow at T times the temperature; T itself for a Gaussian.
+    - `patience`: how many times longer a run must be than for the Gaussian of the same covariance.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Target:
 
     @property
     def precision(self) -> np.ndarray:
-        """P of the Gaussian with the posterior's covariance: U = theta' P theta / 2 at the temperature T."""
+        """P of the Gaussian with the posterior's covariance: U = theta' P theta / 2 at temperature T."""
         return self.temperature * np.linalg.inv(self.covariance)
 
     def unravel(self, x: np.ndarray) -> PyTree[Array]:
-        """One vector (d,), or a stack (chains, d), in the structure of the parameters."""
+        """Return one vector (d,), or a stack (chains, d), in the structure of the parameters."""
         vectors = jnp.asarray(x, jnp.float32)
         if vectors.ndim == 1:
             return tree.unravel_like(vectors, self.like)
@@ -77,20 +77,20 @@ class Target:
 
     @functools.cached_property
     def row_covariance(self) -> np.ndarray:
-        """Covariance over all rows, divisor N - 1, of the gradient of one row; a mean over the posterior."""
+        """The covariance of one row's gradient over all rows (divisor N - 1), averaged over the posterior."""
         return self.row_covariance_for(self.covariance)
 
     def row_covariance_for(self, covariance: np.ndarray) -> np.ndarray:
-        """The same over draws that are stretched to another covariance: what a sampler sees that is not right."""
+        """Return the same, averaged over draws rescaled to another covariance, as a biased sampler would see it."""
         positions = self.mean[None]
         if self.noise_draws > 1:
             draws = self.draw(np.random.default_rng(0), self.noise_draws)
-            # Centred and scaled, so that averages of quadratic noise are exact.
+            # Standardised by their sample moments, so that averages of quadratic noise are exact.
             draws = (draws - draws.mean(axis=0)) @ np.linalg.inv(_root(np.cov(draws.T, bias=True))).T
             positions = self.mean + draws @ _root(covariance).T
         covariances = _row_covariances(self.posterior, self.unravel(positions), self.data)
         mean = np.mean(np.asarray(covariances, np.float64), axis=0)
-        # Where theory has an exact zero, single precision leaves a rounding error.
+        # Single precision leaves rounding errors where theory has exact zeros.
         scale = np.sqrt(np.diag(mean))
         return np.where(np.abs(mean) < 1e-5 * np.outer(scale, scale), 0.0, mean)
 

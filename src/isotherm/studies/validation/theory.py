@@ -1,8 +1,8 @@
-"""What a scheme should give at its finite step: the exact moments of its linear recursion.
+"""What a scheme gives at its finite step: the exact stationary moments of its linear recursion.
 
 On a Gaussian target a step is linear, x' = F x + eta with x = (theta, p), so its stationary covariance solves
-X = F X F' + Cov(eta). This holds for noise that depends on theta too, with the mean of its covariance. It is
-written here from the equations and shares no code with the samplers.
+X = F X F' + Cov(eta). This also holds for noise that depends on theta, with the mean of its covariance. The
+recursions are written from the equations and share no code with the samplers.
 """
 
 import dataclasses
@@ -20,9 +20,9 @@ from isotherm.studies.validation.recursion import Moves, drift, friction, kick, 
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """U = theta' P theta / 2, diagonal mass m, noisy force of mean covariance C, temperature T.
+    """A Gaussian target: U = theta' P theta / 2, diagonal mass m, force noise of mean covariance C, temperature T.
 
-    `carry` is r where the noises of two steps of one epoch have covariance -r C, and `epoch` its steps; both
+    In reshuffled epochs of `epoch` steps the noises of two steps have covariance -r C, where r is `carry`. Both
     are 0 for white noise.
     """
 
@@ -36,10 +36,13 @@ class Linear:
 
 @dataclasses.dataclass(frozen=True)
 class Stationary:
-    """Covariance of theta and, where there is one, of M^-1/2 p; its mean eigenvalue; the mean of xi.
+    """Stationary moments of a scheme.
 
-    `clipped` counts directions in which the added noise would need a negative variance; `relaxation` is the
-    number of steps in which the slowest direction forgets where it was.
+    - `covariance`: of theta.
+    - `momentum`: the covariance of M^-1/2 p, or `None` without a momentum.
+    - `xi`: the mean of xi, or `None` without a thermostat.
+    - `clipped`: the number of directions in which the added noise would need a negative variance.
+    - `relaxation`: the relaxation time of the slowest direction, in steps.
     """
 
     covariance: np.ndarray
@@ -50,21 +53,22 @@ class Stationary:
 
     @property
     def kinetic(self) -> float:
-        """The kinetic temperature."""
+        """The kinetic temperature: the mean eigenvalue of `momentum`."""
         if self.momentum is None:
             raise AttributeError("dynamics without a momentum have no kinetic temperature")
         return float(np.trace(self.momentum)) / len(self.momentum)
 
     @property
     def finite(self) -> bool:
-        """Whether there is a stationary state at all."""
+        """Whether there is a stationary state."""
         return bool(np.all(np.isfinite(self.covariance)))
 
 
 def predict(sampler: Sampler, model: Linear) -> Stationary | None:
-    """The stationary moments of `sampler`, whose hyper-parameters are numbers; `None` where none are derived.
+    """Return the stationary moments of `sampler`, or `None` if none are derived for it.
 
-    The sampler's own estimate tends to C, of which it sees what its kind of covariance keeps.
+    Its hyper-parameters must be numbers. Its estimate of the noise is taken at its limit: the part of C that its
+    kind of covariance keeps.
     """
     C_hat = kept(sampler.covariance, model.C, model.m)
     if C_hat is None:
@@ -86,12 +90,12 @@ def predict(sampler: Sampler, model: Linear) -> Stationary | None:
 
 
 def number(hyper: Any) -> float:
-    """A hyper-parameter that is no schedule."""
+    """Return a hyper-parameter that is not a schedule as a float."""
     return float(hyper)
 
 
 def sgld(model: Linear, h: float, C_hat: np.ndarray, *, first_order: bool = False) -> Stationary:
-    """SGLD (`C_hat` zero) and modified SGLD: theta' = (I - h P) theta + noise. The mass plays no part."""
+    """Return the moments of SGLD (`C_hat` zero) or modified SGLD: theta' = (I - h P) theta + noise, without mass."""
     eye = np.eye(len(model.P))
     if first_order:
         root, clipped = eye - h / (4 * model.T) * C_hat, 0
@@ -105,9 +109,10 @@ def sgld(model: Linear, h: float, C_hat: np.ndarray, *, first_order: bool = Fals
 
 
 def sghmc(model: Linear, h: float, A: float, C_hat: np.ndarray, *, symmetric: bool = False) -> Stationary:
-    """SGHMC with the estimate `C_hat` (zero: none): damping A, noise h^2 C + 2 h T (A M - h C_hat / 2 T).
+    """Return the moments of SGHMC: damping A, noise h^2 C + 2 h T (A M - h C_hat / 2 T).
 
-    Symmetric: half a drift, the kick with the damping at its midpoint, half a drift.
+    `C_hat` is zero without an estimate. The symmetric scheme is half a drift, a kick with the damping at its
+    midpoint, and half a drift.
     """
     root = np.sqrt(model.m)
     remainder, clipped = _positive(np.eye(len(root)) - h / (2 * A * model.T) * C_hat / np.outer(root, root))
@@ -125,7 +130,7 @@ def sghmc(model: Linear, h: float, A: float, C_hat: np.ndarray, *, symmetric: bo
 
 
 def frozen(model: Linear, h: float, A: float, *, xi: float, C_hat: np.ndarray) -> Stationary:
-    """Scheme `"euler"` of SGNHT (`C_hat` zero) and CCAdL with an infinite thermal mass: friction xi."""
+    """Return the moments of SGNHT (`C_hat` zero) or CCAdL, scheme `"euler"`, at a fixed xi."""
     return dataclasses.replace(euler(model, h, A, xi, C_hat)[0], xi=xi)
 
 
@@ -139,7 +144,7 @@ def euler(
     midpoint: bool = False,
     inverse_of: Any = None,
 ) -> tuple[Stationary, float]:
-    """The paper's step at a fixed xi, and the kinetic temperature that its thermostat feels."""
+    """Return the moments of the paper's step at a fixed xi, and the temperature that drives its thermostat."""
     del inverse_of
     added = 2 * h * A * model.T * np.diag(model.m)
     P, C, inverse_mass, added, eye = _shaped(model, added)
@@ -150,7 +155,7 @@ def euler(
     state = _finished(X, model, moves)
     if not midpoint:
         return state, state.kinetic
-    # Cov(p', p) = F_p X, and the mean of the two has a quarter of all four covariances.
+    # Cov(p', p) = F_p X; the covariance of (p + p') / 2 is a quarter of the sum of all four.
     k = P.shape[-1]
     cross = (moves.F @ X)[..., k:, k:]
     mean = (2 * X[..., k:, k:] + cross + transposed(cross)) / 4
@@ -166,7 +171,7 @@ def symmetric(
     *,
     inverse_of: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[Stationary, float]:
-    """A O A and the midpoint kick at a fixed xi. Its thermostat feels p before O and after it."""
+    """Return the same for A O A and the midpoint kick. Its thermostat averages the temperature before and after O."""
     keeps = np.exp(-xi * h)
     spread = 2 * h if xi == 0 else -np.expm1(-2 * xi * h) / xi
     P, C, inverse_mass, added, eye = _shaped(model, A * model.T * spread * np.diag(model.m))
@@ -198,12 +203,12 @@ def thermostatted(
     mu: float = np.inf,
     step: Callable[..., tuple[Stationary, float]] = euler,
 ) -> Stationary:
-    """The same with xi at the mean that makes the kinetic temperature T, which a thermostat enforces exactly.
+    """Return the moments of `step` at the mean xi for which the kinetic temperature is T, as a thermostat enforces.
 
-    That xi fluctuates, with variance T / mu, is left out of the moments: where the target is preserved xi and
-    the rest are independent, and they move by terms of order h T / mu; where it is not, departures soften by
-    terms of order T / mu. Under Euler the mean of xi itself is lower by h T / (2 mu): xi has just felt the p that
-    it damps, Cov(xi, p'M^-1 p) = h N_d T^2 / mu, half of which its variance takes back in E[(1 - h xi)^2]. The
+    The moments ignore that xi fluctuates, with variance T / mu. If the scheme preserves the target, xi is
+    independent of the rest and the moments change by terms of order h T / mu; if not, departures shrink by terms
+    of order T / mu. Under Euler the mean of xi is lower by h T / (2 mu): xi has just responded to the p that it
+    damps, Cov(xi, p'M^-1 p) = h N_d T^2 / mu, and the variance of xi in E[(1 - h xi)^2] offsets half of that. The
     symmetric scheme has no such term.
     """
 
@@ -211,7 +216,7 @@ def thermostatted(
         state, felt = step(model, h, A, xi, C_hat)
         return felt - model.T if state.finite else np.inf
 
-    # From strong friction downwards, still below 1/h where Euler turns over, to the first xi that is hot.
+    # Scan from strong friction, below 1/h where Euler's damping changes sign, down to the first xi that is too hot.
     grid = np.linspace(0.9, -0.9, 37) / h
     values = np.array([excess(xi) for xi in grid])
     cold = np.flatnonzero(values <= 0)
@@ -231,7 +236,7 @@ def _positive(matrix: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _shaped(model: Linear, added: np.ndarray) -> tuple[np.ndarray, ...]:
-    """P, C, M^-1, the added noise and the identity, by axis where nothing couples the axes."""
+    """Return P, C, M^-1, the added noise and the identity, split by axis if nothing couples the axes."""
     matrices = (model.P, model.C, np.diag(1 / model.m), added, np.eye(len(model.m)))
     if model.epoch == 0 and all(not np.any(x - np.diag(np.diag(x))) for x in matrices):
         return tuple(np.diag(x)[:, None, None] for x in matrices)
@@ -249,6 +254,6 @@ def _finished(X: np.ndarray, model: Linear, moves: Moves) -> Stationary:
 
 
 def _temperature(covariance: np.ndarray, model: Linear) -> float:
-    """tr(Cov(p) M^-1) / N_d."""
+    """Return tr(Cov(p) M^-1) / N_d."""
     diagonal = np.diagonal(covariance, axis1=-2, axis2=-1).reshape(-1)
     return float(np.mean(diagonal / model.m))

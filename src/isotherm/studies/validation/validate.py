@@ -1,4 +1,4 @@
-"""`isotherm validate`: the table and the calibration, from the run to the report."""
+"""`isotherm validate`: runs the table and the calibration, and writes the report."""
 
 import json
 import time
@@ -30,7 +30,7 @@ def validate(
 ) -> bool:
     """Run, print and write `results.json`, `table.md`, `figures/` and `report.html` under `out`.
 
-    True if everything is as it should be. `only` keeps the rows whose name contains it.
+    Return whether every row passes and every calibration holds. Only rows whose name contains `only` are run.
     """
     plots.require_matplotlib()
     began = time.perf_counter()

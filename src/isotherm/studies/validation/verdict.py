@@ -1,8 +1,8 @@
-"""A row of the table: run a case, compare with what is right and with theory, judge.
+"""The verdict on a row of the table: run a case, and compare it with theory and with the exact answer.
 
-Theory says of every case what its scheme makes at its finite step, and the measurement has to agree with that.
-A row *holds* where theory's answer is right within `TOLERANCE`. Where theory predicts a larger error the
-measurement has to show it: the row is a *known limit*, with the reason.
+Theory predicts what each scheme gives at its finite step, and the measurement must agree with the prediction.
+A row *holds* if the prediction is within `TOLERANCE` of the exact value. If theory predicts a larger error, the
+measurement must show it: the row is then a *known limit*, and has a reason.
 """
 
 import dataclasses
@@ -20,18 +20,20 @@ from isotherm.studies.validation.prediction import predicted, thermal_mass, why,
 from isotherm.studies.validation.record import Record, length_for, run
 from isotherm.studies.validation.theory import Linear, Stationary, number
 
-TOLERANCE = 0.05  # what counts as right: of a variance or temperature, of xi, of a posterior sd for means
-RESOLUTION = 0.2  # a row that could not have seen an error of this size is no evidence
-FALSE_ALARMS = 1e-3  # of the whole table, all rows and all numbers, were every sampler exactly as predicted
+TOLERANCE = (
+    0.05  # what counts as correct: relative for variances, temperatures and xi; in posterior sd for means
+)
+RESOLUTION = 0.2  # a row that could not detect an error of this size is unresolved
+FALSE_ALARMS = 1e-3  # rate for the whole table, if every sampler behaves exactly as predicted
 
-# How far theory's prediction of a departure can be trusted, as a share of it: rounding where the dynamics are
-# linear, half on targets that are not the Gaussian it assumes.
+# How far a predicted departure may be off, as a share of it: little if the dynamics are linear, half on targets
+# that are not the Gaussian that theory assumes.
 _LINEAR, _CURVED = 0.02, 0.5
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
-    """One line of the table. `allowed` is the difference from theory that chance and its own limits explain."""
+    """One row of the table. `allowed` is the difference from theory that chance and theory's limits explain."""
 
     name: str
     target: str
@@ -45,7 +47,7 @@ class Row:
 
     @property
     def passes(self) -> bool:
-        """Whether the row is as theory says."""
+        """Whether the row agrees with theory."""
         return self.verdict in ("holds", "known limit")
 
     def __getitem__(self, name: str) -> Quantity | None:
@@ -53,7 +55,7 @@ class Row:
 
 
 def evaluate(case: Case, *, relaxations: float, chains: int, seed: int) -> Row:
-    """Run one case, for so many relaxation times of its slowest direction over all chains, and judge it."""
+    """Run a case for `relaxations` relaxation times of its slowest direction, over all chains, and return its row."""
     began = time.perf_counter()
     target, sampler = case.problem, case.sampler
     expected, model = predicted(case)
@@ -61,7 +63,7 @@ def evaluate(case: Case, *, relaxations: float, chains: int, seed: int) -> Row:
     length = length_for(
         one, relaxations=relaxations * target.patience, chains=chains, dimension=target.dimension
     )
-    while math.gcd(length.thinning, max(model.epoch, 1)) > 1:  # see every place of an epoch alike
+    while math.gcd(length.thinning, max(model.epoch, 1)) > 1:  # so that draws cover all positions in an epoch
         length = dataclasses.replace(length, thinning=length.thinning + 1)
     record = run(
         target,
@@ -77,7 +79,7 @@ def evaluate(case: Case, *, relaxations: float, chains: int, seed: int) -> Row:
 
 
 def judge(case: Case, record: Record, expected: Stationary | None, model: Linear) -> Row:
-    """Compare a record with theory and with the right answer."""
+    """Return the row of a record, compared with theory and with the exact answer."""
     target, sampler = case.problem, case.sampler
     along = directions(target, noise(target, WithReplacement()))
     mu = thermal_mass(sampler, target.dimension)
@@ -98,7 +100,7 @@ def judge(case: Case, record: Record, expected: Stationary | None, model: Linear
     )
     exists = expected is None or expected.finite
     if not record.finite:
-        reason = "chains turned non-finite" + ("" if exists else ", as predicted")
+        reason = "chains became non-finite" + ("" if exists else ", as predicted")
         return dataclasses.replace(row, verdict="fails" if exists else "known limit", reason=reason)
     right_xi = xi_theory(sampler, model)
     quantities, moved = measure(record, target, along, expected if exists else None, right_xi, mu)
@@ -107,7 +109,9 @@ def judge(case: Case, record: Record, expected: Stationary | None, model: Linear
     allowed = {q.name: chance * q.error + slack[q.name] for q in quantities}
     row = dataclasses.replace(row, quantities=quantities, allowed=allowed)
     if not exists:
-        return dataclasses.replace(row, verdict="fails", reason="theory has no stationary state at this step")
+        return dataclasses.replace(
+            row, verdict="fails", reason="theory predicts no stationary state at this step size"
+        )
     verdict, reason = _verdict(quantities, allowed, chance)
     if verdict == "known limit" and expected is not None:
         reason = why(case, model, expected)
@@ -115,7 +119,7 @@ def judge(case: Case, record: Record, expected: Stationary | None, model: Linear
 
 
 def chance_of(quantities: list[Quantity], chains: int) -> float:
-    """Standard errors that chance explains: Student's t over chains, Bonferroni over the numbers and the table."""
+    """Return how many standard errors chance explains: Student's t over chains, Bonferroni over numbers and rows."""
     entries = sum(len(q.value) for q in quantities)
     return float(stats.t.ppf(1 - FALSE_ALARMS / len(CASES) / entries / 2, chains - 1))
 
@@ -123,12 +127,13 @@ def chance_of(quantities: list[Quantity], chains: int) -> float:
 def _slack(
     quantities: list[Quantity], case: Case, expected: Stationary | None, moved: float, mu: float
 ) -> dict[str, np.ndarray]:
-    """How far theory itself may be off.
+    """Return how far theory may be off, for each quantity.
 
     Under a thermostat xi fluctuates, with variance T / mu. That moves moments by terms of order h T / mu, and
-    softens departures by a share of the order of its relative variance T / (mu xi^2). `moved` is what xi's motion
-    does where the noise depends on the parameters: known for the overall configurational temperature, and in a
-    direction only as the difference of two temperatures, so that its size is granted to all that has a direction.
+    shrinks departures by a share of the order of its relative variance T / (mu xi^2). `moved` is the effect of
+    these fluctuations if the noise depends on the parameters. It is known for the overall configurational
+    temperature; in one direction only a difference of two temperatures is known, so every quantity that has a
+    direction is allowed to be off by `moved`.
     """
     target, share = case.problem, _LINEAR
     heat = target.temperature / mu
@@ -141,43 +146,49 @@ def _slack(
         if name in slack:
             slack[name] = slack[name] + moved
     if not target.gaussian:
-        # Of the mean theory says nothing. On a target that is not symmetric it moves with the width.
+        # Theory does not predict the mean. On a target that is not symmetric it moves with the width.
         width = next(q for q in quantities if q.name == "variance")
         slack["mean"] = slack["mean"] + TOLERANCE + share * np.max(np.abs(width.predicted - width.right))
     if expected is None:
-        # Where theory is silent the right answer stands in for it.
+        # Without a prediction, the exact answer takes its place.
         slack = {name: x + TOLERANCE for name, x in slack.items()}
     return slack
 
 
 def _verdict(quantities: list[Quantity], allowed: dict[str, np.ndarray], chance: float) -> tuple[str, str]:
     for q in quantities:
-        inside = np.abs(q.value - q.predicted) <= allowed[q.name]  # NaN is not inside
+        inside = np.abs(q.value - q.predicted) <= allowed[q.name]  # False for NaN
         if not np.all(inside):
             i = int(np.argmin(inside))
-            text = f"{q.name} {q.value[i]:.3f} ± {q.error[i]:.3f} where theory has {q.predicted[i]:.3f}"
-            return "fails", f"{text} (right: {q.right[i]:g})"
+            text = f"{q.name} {q.value[i]:.3f} ± {q.error[i]:.3f}, but theory predicts {q.predicted[i]:.3f}"
+            return "fails", f"{text} (exact: {q.right[i]:g})"
     departures = {q.name: q.predicted - q.right for q in quantities}
     for q in quantities:
         blur = chance * q.error - np.maximum(RESOLUTION, np.abs(departures[q.name]) / 2)
         if np.any(blur > 0):
             i = int(np.argmax(blur))
-            return "unresolved", f"{q.name} is known to {chance * q.error[i]:.2f} only: too short a run"
+            return (
+                "unresolved",
+                f"the run is too short: {q.name} is known only to ± {chance * q.error[i]:.2f}",
+            )
     if any(np.any(np.abs(x) > TOLERANCE) for x in departures.values()):
         return _limit(quantities, chance)
     for q in quantities:
         excess = np.abs(q.value - q.right) - TOLERANCE - chance * q.error
         if np.any(excess > 0):
             i = int(np.argmax(excess))
-            return "fails", f"{q.name} {q.value[i]:.3f} ± {q.error[i]:.3f}, which theory does not predict"
+            return (
+                "fails",
+                f"{q.name} {q.value[i]:.3f} ± {q.error[i]:.3f}, an error that theory does not predict",
+            )
     return "holds", ""
 
 
 def _limit(quantities: list[Quantity], chance: float) -> tuple[str, str]:
-    """A known limit has to show: some error that theory predicts is there beyond chance, with its sign."""
+    """Return "known limit" if some error that theory predicts shows beyond chance and with its sign."""
     for q in quantities:
-        departure, found = q.predicted - q.right, q.value - q.right
-        shows = (np.abs(departure) > TOLERANCE) & (found * np.sign(departure) > chance * q.error)
+        departure, measured = q.predicted - q.right, q.value - q.right
+        shows = (np.abs(departure) > TOLERANCE) & (measured * np.sign(departure) > chance * q.error)
         if np.any(shows):
             return "known limit", ""
-    return "unresolved", "theory predicts an error that this run is too short to show"
+    return "unresolved", "the run is too short to show the error that theory predicts"

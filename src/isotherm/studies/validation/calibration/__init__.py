@@ -1,1 +1,1 @@
-"""Simulation-based calibration: do posterior intervals hold what they promise?"""
+"""Simulation-based calibration: do posterior intervals cover the truth as often as they should?"""

@@ -1,4 +1,4 @@
-"""The figure of the calibration: how far ranks are from uniform, as a curve and as a histogram."""
+"""The figure of the calibration: how far the ranks are from uniform, as a curve and as a histogram."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _BARS = 13  # 65 ranks, five to a bar
 _BAR_LEVEL = 0.99
-# Colour and dashes differ, so that either is enough.
+# Curves differ in both colour and dashes, so that either is enough.
 _STYLES = [plots.METHODS[name] for name in ("CCAdL", "SGHMC", "SGNHT")] + [plots.EXACT]
 
 
 def draw(calibrations: Sequence[Calibration]) -> "Figure":
-    """One column a model: the distribution function of the ranks less the uniform one, and their histogram."""
+    """Return a figure with a column per model: the distribution function of the ranks, and their histogram."""
     figure = plots.new_figure(5.6 * len(calibrations), 7)
     axes = figure.subplots(2, len(calibrations), squeeze=False, height_ratios=(3, 2))
     for (upper, lower), c in zip(axes.T, calibrations, strict=True):
@@ -36,7 +36,7 @@ def draw(calibrations: Sequence[Calibration]) -> "Figure":
 def _draw_curves(ax: "Axes", c: Calibration) -> None:
     share = np.arange(c.draws + 2) / (c.draws + 1)
     low, high = (np.concatenate([[0], x, [c.replicates]]) / c.replicates - share for x in c.band)
-    label = f"band, left by chance once in {1 / FALSE_ALARM:.0f}"
+    label = f"band: left by chance in 1 of {1 / FALSE_ALARM:.0f} studies"
     ax.fill_between(share, low, high, color="#dfe2e6", lw=0, label=label)
     ax.axhline(0, color="#8a8f98", lw=0.8)
     for i, (name, style) in enumerate(zip(c.quantities, _styles(c), strict=True)):
@@ -46,7 +46,7 @@ def _draw_curves(ax: "Axes", c: Calibration) -> None:
     top = 1.75 * float(max(high.max(), -low.min()))  # room for the legend above the band
     ax.set_ylim(-top / 1.6, top)
     ax.set_xlabel("rank of the true value, as a share of the draws")
-    ax.set_ylabel("share of ranks below, less uniform")
+    ax.set_ylabel("share of ranks below, minus uniform")
     ax.legend(loc="upper center", frameon=False, fontsize=9, ncols=2)
 
 
@@ -57,7 +57,9 @@ def _draw_histogram(ax: "Axes", c: Calibration) -> None:
     expected = c.replicates * size / (c.draws + 1)
     tail = (1 - _BAR_LEVEL) / 2
     low, high = stats.binom.ppf((tail, 1 - tail), c.replicates, size / (c.draws + 1))
-    ax.axhspan(low, high, color="#dfe2e6", lw=0, label=f"{_BAR_LEVEL:.0%} of bars of uniform ranks")
+    ax.axhspan(
+        low, high, color="#dfe2e6", lw=0, label=f"{_BAR_LEVEL:.0%} interval of a bar if ranks are uniform"
+    )
     ax.axhline(expected, color="#8a8f98", lw=0.8)
     edges = np.arange(_BARS + 1) * size / (c.draws + 1)
     most = 0
@@ -68,7 +70,7 @@ def _draw_histogram(ax: "Axes", c: Calibration) -> None:
     ax.set_ylim(0, 1.25 * max(most, float(high)))
     ax.locator_params(axis="y", integer=True)
     ax.set_xlabel("rank of the true value, as a share of the draws")
-    ax.set_ylabel(f"data sets in {size} neighbouring ranks")
+    ax.set_ylabel(f"data sets per {size} ranks")
     ax.legend(loc="upper center", frameon=False, fontsize=9)
 
 

@@ -1,4 +1,4 @@
-"""The models of the calibration: how to draw parameters and data, and settings fixed by their scales."""
+"""The models of the calibration: how to simulate parameters and data, and fixed sampler settings."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ Simulated = tuple[PyTree[np.ndarray], PyTree[np.ndarray]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
-    """What is calibrated: `simulate` draws parameters and data, `start` gives a point estimate from the data."""
+    """A model to calibrate: `simulate` draws parameters and data, `start` returns a point estimate from the data."""
 
     name: str
     quantities: tuple[str, ...]
@@ -35,7 +35,7 @@ class Model:
 
 @functools.cache
 def logistic_regression() -> Model:
-    """200 rows, an intercept and two slopes with N(0, 1) priors; s is at most about 0.008."""
+    """Logistic regression: 200 rows, an intercept and two slopes with N(0, 1) priors; s is at most about 0.008."""
     N, d = 200, 3
 
     def simulate(rng: np.random.Generator) -> Simulated:
@@ -47,7 +47,7 @@ def logistic_regression() -> Model:
     def start(data: PyTree[np.ndarray]) -> np.ndarray:
         x, y = data["x"].astype(np.float64), data["y"]
         w = np.zeros(d)
-        for _ in range(_NEWTON_STEPS):  # from a neutral point to the mode
+        for _ in range(_NEWTON_STEPS):  # Newton steps from zero to the mode
             p = 1 / (1 + np.exp(-x @ w))
             w = w + np.linalg.solve((x.T * p * (1 - p)) @ x + np.eye(d), x.T @ (y - p) - w)
         return w.astype(np.float32)
@@ -59,7 +59,7 @@ def logistic_regression() -> Model:
             lambda w, row: jax.nn.log_sigmoid((2 * row["y"] - 1) * (row["x"] @ w)),
             lambda w: -jnp.sum(w**2) / 2,
         ),
-        # The stiffest direction has frequency 7: near critical damping, and 0.04 of a radian a step.
+        # The stiffest direction has frequency 7: near critical damping, and 0.04 radians per step.
         sampler=CCAdL(step_size=0.006, friction=6.0, covariance=Dense()),
         batch_size=50,
         burn_in=300,
@@ -71,9 +71,9 @@ def logistic_regression() -> Model:
 
 @functools.cache
 def normal_mean_and_precision() -> Model:
-    """24 numbers with mean ~ N(0, 1) and log-precision ~ N(0, 1/4): skewed, and noise that depends on both.
+    """24 normal numbers with mean ~ N(0, 1) and log-precision ~ N(0, 1/4).
 
-    s is 0.006 times the precision.
+    The posterior is skewed and the noise depends on both parameters; s is 0.006 times the precision.
     """
     N = 24
 

@@ -1,4 +1,4 @@
-"""Are ranks uniform? The simultaneous band of Säilynoja, Bürkner & Vehtari (2022), with exact probabilities."""
+"""Tests whether ranks are uniform: the band of Säilynoja, Bürkner & Vehtari (2022), with exact probabilities."""
 
 import functools
 
@@ -7,9 +7,9 @@ import numpy as np
 
 @functools.cache
 def band(replicates: int, draws: int, false_alarm: float) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest allowed number of ranks below 1, 2, ... `draws`.
+    """Return the smallest and largest allowed number of ranks below 1, 2, ... `draws`.
 
-    Uniform ranks on 0..draws leave it anywhere with probability at most `false_alarm`.
+    Uniform ranks on 0..draws leave the band somewhere with probability at most `false_alarm`.
     """
     low, high = 1e-16, 1.0
     for _ in range(30):
@@ -20,7 +20,7 @@ def band(replicates: int, draws: int, false_alarm: float) -> tuple[np.ndarray, n
 
 
 def p_value(ranks: np.ndarray, draws: int) -> float:
-    """How often uniform ranks stray as far as these at the place where they stray furthest."""
+    """Return the probability that uniform ranks stray, at some point of the curve, as far as these do."""
     replicates, at = len(ranks), np.arange(draws)
     counts = cumulative_counts(ranks, draws)
     below, above = _tails(replicates, draws)
@@ -29,17 +29,17 @@ def p_value(ranks: np.ndarray, draws: int) -> float:
 
 
 def cumulative_counts(ranks: np.ndarray, draws: int) -> np.ndarray:
-    """How many ranks are below 1, 2, ... `draws`."""
+    """Return the number of ranks below 1, 2, ... `draws`."""
     return np.cumsum(np.bincount(ranks, minlength=draws + 1))[:-1]
 
 
 def probability_inside(
     lower: np.ndarray, upper: np.ndarray, *, replicates: int, cells: np.ndarray | None = None
 ) -> float:
-    """The chance that cumulative counts stay between `lower` and `upper`, both included.
+    """Return the probability that cumulative counts stay between `lower` and `upper`, both included.
 
-    `cells` are the probabilities of the ranks, equal where `None`. Counts of independent ranks are Poisson
-    numbers given their sum, so the path is a sum of independent steps and its law one convolution a cell.
+    `cells` are the probabilities of the ranks; `None` means equal. The counts are independent Poisson numbers given
+    their sum, so the path is a sum of independent steps and its distribution needs one convolution per rank.
     """
     from scipy import stats
 
@@ -58,14 +58,14 @@ def probability_inside(
 
 
 def _intervals(level: float, replicates: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Counts whose smaller binomial tail, doubled, is above `level` at each place."""
+    """Return the range of counts whose smaller binomial tail, doubled, is above `level`, for each rank."""
     below, above = _tails(replicates, draws)
     return (2 * below <= level).sum(axis=0), replicates - (2 * above <= level).sum(axis=0)
 
 
 @functools.cache
 def _tails(replicates: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """P(count <= c) and P(count >= c) for c = 0..replicates (rows) at each place (columns)."""
+    """Return P(count <= c) and P(count >= c) for c = 0..replicates (rows) and each rank (columns)."""
     from scipy import stats
 
     c, share = np.arange(replicates + 1)[:, None], np.arange(1, draws + 1)[None] / (draws + 1)

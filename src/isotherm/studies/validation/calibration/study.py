@@ -1,19 +1,20 @@
-r"""Simulation-based calibration: is `sample` right on average over data sets, and not on one only?
+r"""Simulation-based calibration: is `sample` correct on average over data sets?
 
 Draw parameters from the prior and data from the likelihood, sample the posterior, and take the rank of the
-parameters among L nearly independent draws. Where the draws are right, ranks are uniform on 0..L (Talts et
-al. 2018). This is asked of every parameter and of the log-likelihood of the data, which sees what
-the parameters one by one do not (Modrák et al. 2023).
+parameters among L nearly independent draws. If the draws are correct, ranks are uniform on 0..L (Talts et
+al. 2018). This is tested for every parameter and for the log-likelihood of the data, which detects errors that
+single parameters do not show (Modrák et al. 2023).
 
 Ranks are judged by the band of Säilynoja, Bürkner & Vehtari (2022): pointwise binomial intervals for their
-distribution function, widened until all of it stays inside with the wanted probability. That probability is
-computed exactly here, not simulated.
+distribution function, widened until the whole function stays inside with the wanted probability. That
+probability is computed exactly here, not simulated.
 
 Step size, friction and thinning are fixed in advance and the same for all data sets. Chains start at a point
-estimate from the data, never at the truth. Euler's own bias, s/4 + hA/2, is 2 to 3 % of the variance in both
-models, far below what the band sees. For one quantity that is, in half of all cases: with 1000 replicates a
-mean off by 0.14 sd or a variance 24 % too small; with 100 a mean off by 0.44 sd or a variance 57 % too small.
-Three parameters at a temperature of 1.3 are seen by the log-likelihood: always with 1000, one time in nine with 100.
+estimate from the data, never at the truth. The bias of the Euler scheme, s/4 + hA/2, is 2 to 3 % of the variance
+in both models, far below what the band detects. For one quantity, the band detects in half of all studies: with
+1000 replicates, a mean off by 0.14 sd or a variance 24 % too small; with 100, a mean off by 0.44 sd or a variance
+57 % too small. The log-likelihood reveals a temperature of 1.3 in three parameters always with 1000 replicates, and
+one time in nine with 100.
 """
 
 import dataclasses
@@ -38,21 +39,21 @@ from isotherm.studies.validation.calibration.models import (
 )
 from isotherm.studies.validation.calibration.ranks import band, p_value
 
-FALSE_ALARM = 1e-3  # for a whole model: the chance that a right sampler leaves the band in any quantity
+FALSE_ALARM = 1e-3  # per model: the probability that a correct sampler leaves the band in any quantity
 CHAINS, DRAWS = 4, 16
-REPLICATES = {True: 100, False: 1000}  # quick or not
+REPLICATES = {True: 100, False: 1000}  # by `quick`
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Calibration:
-    """What came of one model.
+    """The calibration of one model.
 
     - `ranks`: (replicates, quantities), each among `draws` draws.
-    - `p_values`: for each quantity, how often uniform ranks stray as far; exact, over the whole curve.
+    - `p_values`: for each quantity, the exact probability that uniform ranks stray as far, over the whole curve.
     - `band`: smallest and largest number of ranks below 1, 2, ... `draws` that the band allows.
-    - `compilations`, `recompilations`: in the first replicate, and in all others.
-    - `stopped`: replicates in which a chain turned non-finite.
+    - `compilations`, `recompilations`: the number in the first replicate, and in all others.
+    - `stopped`: the number of replicates in which a chain became non-finite.
     """
 
     model: str
@@ -69,42 +70,42 @@ class Calibration:
 
     @property
     def holds(self) -> bool:
-        """Whether all chains ran to their end, nothing was compiled twice and all ranks stay inside the band."""
+        """Whether all chains were completed, nothing was compiled twice and all ranks stay inside the band."""
         sound = self.stopped == 0 and self.recompilations == 0
         return sound and bool((self.p_values > FALSE_ALARM / len(self.quantities)).all())
 
     @property
     def sentence(self) -> str:
-        """What was found."""
+        """The outcome in words."""
         about = f"Calibration on {self.model}"
         if self.stopped:
             return f"{about}: a chain stopped early in {self.stopped} of {self.replicates} replicates."
         if self.recompilations:
-            return f"{about}: {self.recompilations} compilations after the first replicate, where 0 are due."
+            return f"{about}: {self.recompilations} compilations after the first replicate; there should be none."
         worst = int(self.p_values.argmin())
         where = "stay inside" if self.holds else "leave"
         return (
-            f"{about}: the ranks of {self.replicates} replicates {where} the band that a right sampler leaves once "
-            f"in {1 / FALSE_ALARM:.0f} times; furthest out is {self.quantities[worst]}, "
+            f"{about}: the ranks of {self.replicates} replicates {where} the band that a correct sampler leaves in 1 "
+            f"of {1 / FALSE_ALARM:.0f} studies; furthest out is {self.quantities[worst]}, "
             f"p = {self.p_values[worst]:.2g}. {self.compilations} compilations in the first replicate, none after."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return everything as plain values."""
         record = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         plain = jax.tree.map(lambda x: x.tolist() if isinstance(x, np.ndarray) else x, record)
         return plain | {"false_alarm": FALSE_ALARM, "holds": self.holds, "sentence": self.sentence}
 
 
 def num_pieces(quick: bool) -> int:
-    """How often `calibrate` calls `advance`."""
+    """Return the number of times that `calibrate` calls `advance`."""
     return 2 * REPLICATES[quick]
 
 
 def calibrate(
     *, quick: bool, seed: int, advance: Callable[[str], None] = lambda _: None
 ) -> list[Calibration]:
-    """Calibrate `sample` with CCAdL on both models; `advance` is told of each replicate that is done."""
+    """Return the calibrations of `sample` with CCAdL on both models; `advance` is called after each replicate."""
     seed = check_count("seed", seed, minimum=0)
     models = (logistic_regression(), normal_mean_and_precision())
     return [
@@ -116,7 +117,7 @@ def calibrate(
 def calibrate_model(
     model: Model, *, replicates: int, seed: tuple[int, ...], advance: Callable[[str], None] = lambda _: None
 ) -> Calibration:
-    """Ranks of one model. Replicates share shapes, functions and settings, so only the first may compile."""
+    """Return the calibration of one model. All replicates have the same shapes, so only the first may compile."""
     began, ranks, compiled, stopped = time.perf_counter(), [], [_compilations()], 0
     for i in range(replicates):
         rank, complete = _replicate(model, np.random.default_rng((*seed, i)))
@@ -155,7 +156,7 @@ def _replicate(model: Model, rng: np.random.Generator) -> tuple[np.ndarray, bool
         seed=int(rng.integers(2**32)),
         progress=False,
     )
-    # The truth stands before the draws, so that all go through the same arithmetic.
+    # The truth comes first, before the draws, so that all go through the same arithmetic.
     rows = jax.tree.map(
         lambda t, x: np.concatenate([t[None].astype(x.dtype), x.reshape(-1, *t.shape)]),
         truth,
@@ -174,7 +175,7 @@ def _log_likelihoods(posterior: Posterior, positions: PyTree, data: PyTree) -> F
 
 @functools.cache
 def _compiled() -> list[str]:
-    """Names of compilations since the first call; JAX keeps a listener for good, so there is one for all."""
+    """Return a list that grows with each compilation. JAX never removes a listener, so all calls share one."""
     events: list[str] = []
 
     def listen(event: str, duration_secs: float, **_: Any) -> None:
@@ -184,7 +185,9 @@ def _compiled() -> list[str]:
     jax.monitoring.register_event_duration_secs_listener(listen)
     jax.jit(lambda x: x + 1)(jnp.zeros(()))
     if not events:
-        raise RuntimeError(f"this version of JAX, {jax.__version__}, does not report its compilations")
+        raise RuntimeError(
+            f"JAX {jax.__version__} does not report its compilations. Use another version of JAX."
+        )
     return events
 
 

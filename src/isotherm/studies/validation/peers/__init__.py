@@ -1,1 +1,1 @@
-"""SGHMC and SGNHT of other libraries beside isotherm's."""
+"""Compares SGHMC and SGNHT of other libraries with isotherm's."""

@@ -1,11 +1,11 @@
-"""SGHMC and SGNHT of other libraries, each called as its own documentation does, with plain arrays as output.
+"""Runs SGHMC and SGNHT of BlackJAX as its documentation does, and records plain arrays.
 
 A peer gets the step size h and friction A of isotherm and is set so that it discretises the same SDE,
 $d\\theta = p\\,dt$, $dp = -\\nabla U\\,dt - A p\\,dt + \\sqrt{2A}\\,dW$ (with xi for A in the friction of SGNHT),
 with the same time step. A `Length` counts gradients.
 
-Batches are rows drawn uniformly with replacement, anew for each call of the peer's `step` or `update`; a batch
-as large as the data is all rows in order: the exact gradient.
+Batches are drawn uniformly with replacement, one for each call of the peer's `step` or `update`. A batch as large
+as the data is all rows in order, which gives the exact gradient.
 """
 
 import dataclasses
@@ -23,12 +23,12 @@ from isotherm.errors import missing_extra, must
 from isotherm.posterior import Posterior
 from isotherm.studies.validation.record import Length, Record
 
-_INTEGRATION_STEPS = 10  # of `blackjax.sghmc` in its documentation, and its default
+_INTEGRATION_STEPS = 10  # the default of `blackjax.sghmc`, also used in its documentation
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A posterior at temperature 1, its rows, and a start for each chain (leading axis) in `starts`."""
+    """A posterior at temperature 1, its rows, and the start of each chain (leading axis of `starts`)."""
 
     posterior: Posterior
     data: PyTree
@@ -55,8 +55,8 @@ def blackjax_sghmc(
       p' = (1 - \epsilon\alpha)p - \epsilon\nabla\tilde U(\theta)
       + \sqrt{\epsilon(2\alpha - \epsilon\beta)}\,R.$$
 
-    The map is epsilon = h, alpha = A, and beta = tr(C)/d where `noise_estimate` asks for it (else 0, its
-    default). The peer returns the position alone. Burn-in and thinning are rounded up to multiples of ten.
+    The map is epsilon = h, alpha = A, and beta = tr(C)/d with `noise_estimate`, otherwise 0, its
+    default. The peer returns only the position. Burn-in and thinning are rounded up to multiples of ten.
     """
     blackjax = import_blackjax()
     beta = scalar_noise(problem, step_size, friction) if noise_estimate else 0.0
@@ -95,7 +95,7 @@ def blackjax_sgnht(
       \xi' = \xi + \epsilon(|p'|^2/d - 1).$$
 
     The map is epsilon = h and alpha = A; xi starts at alpha, and `beta` keeps its default of 0: the thermostat
-    takes up the noise.
+    absorbs the noise.
     """
     blackjax = import_blackjax()
     sampler = blackjax.sgnht(blackjax_gradient(blackjax, problem), alpha=friction)
@@ -111,9 +111,9 @@ def blackjax_sgnht(
 
 
 def scalar_noise(problem: Problem, step_size: float, friction: float) -> float:
-    r"""tr(C)/d, the variance of the minibatch gradient averaged over the directions, at the mean of the starts.
+    r"""Return tr(C)/d, the mean variance of the minibatch gradient over directions, at the mean of the starts.
 
-    It is cut at 2A/h, the largest value for which the added noise $h(2A - h\beta)$ of a peer is real.
+    It is capped at 2A/h, the largest value for which the added noise $h(2A - h\beta)$ of a peer is real.
     """
     if problem.batch_size == problem.num_data:
         return 0.0
@@ -127,26 +127,26 @@ def scalar_noise(problem: Problem, step_size: float, friction: float) -> float:
 
 
 def first_starts(problem: Problem, num_chains: int) -> PyTree[Array]:
-    """The starts of the first `num_chains` chains."""
+    """Return the starts of the first `num_chains` chains."""
     if float(problem.posterior.temperature) != 1.0:
         raise must("temperature", "1 for a comparison with other libraries", problem.posterior.temperature)
-    have = jax.tree.leaves(problem.starts)[0].shape[0]
-    if have < num_chains:
-        raise must("num_chains", f"at most the number of starts, {have}", num_chains)
+    num_starts = jax.tree.leaves(problem.starts)[0].shape[0]
+    if num_starts < num_chains:
+        raise must("num_chains", f"at most the number of starts, {num_starts}", num_chains)
     return jax.tree.map(lambda x: jnp.asarray(x)[:num_chains], problem.starts)
 
 
 def import_blackjax() -> Any:
-    """The package, or an error that names the extra."""
+    """Return the package `blackjax`, or raise an error that names the extra to install."""
     try:
         import blackjax
     except ImportError as error:
-        raise missing_extra("isotherm.studies.validation.peers.calls", "bench") from error
+        raise missing_extra("BlackJAX", "bench") from error
     return blackjax
 
 
 def blackjax_gradient(blackjax: Any, problem: Problem) -> Callable[[PyTree, PyTree], PyTree]:
-    """The library's own minibatch gradient of the problem."""
+    """Return the minibatch gradient of the problem, built by BlackJAX."""
     posterior = problem.posterior
     return blackjax.sgmcmc.gradients.grad_estimator(
         posterior.prior_log_density, posterior.one_log_likelihood, problem.num_data
@@ -161,7 +161,7 @@ def scan(
     length: Length,
     seed: int,
 ) -> Any:
-    """States with leading axes (chain, draw), by a scan over the documented `step`."""
+    """Return states with leading axes (chain, draw), from a scan over the library's `step`."""
     all_rows = problem.batch_size == problem.num_data
 
     def advance(carry: Any, _: None, data: PyTree) -> tuple[Any, None]:

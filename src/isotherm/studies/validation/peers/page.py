@@ -1,4 +1,4 @@
-"""`isotherm validate --peers`: the comparison from the run to the report."""
+"""`isotherm validate --peers`: runs the comparison with other libraries and writes the report."""
 
 import importlib.metadata
 import json
@@ -43,7 +43,7 @@ def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = 
 
         rows = run_peers(chosen, quick=quick, seed=seed, done=done)
     show(rows, console)
-    found = versions() | {name: _version(name) for name in _LIBRARIES}
+    installed = versions() | {name: _version(name) for name in _LIBRARIES}
     results = {
         "settings": {
             "chains": CHAINS,
@@ -52,27 +52,27 @@ def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = 
             "seed": seed,
         },
         "rows": [to_json(row) for row in rows],
-        "versions": found,
+        "versions": installed,
     }
     (out / "peers.json").write_text(json.dumps(results, indent=1) + "\n")
     lines = [_line(row) for row in rows if row.quantities]
-    pictures = []
+    drawings = []
     if lines:
         path = plots.save(figure.draw(lines), out / "figures" / "peers.png")
-        pictures.append(report.figure(path, alt=_ALT, caption=_CAPTION))
+        drawings.append(report.figure(path, alt=_ALT, caption=_CAPTION))
     sections = [
-        report.Section("The picture", pictures),
+        report.Section("Figure", drawings),
         *(_section(setting, rows) for setting in dict.fromkeys(r.setting for r in rows)),
         report.Section("Settings", [report.definitions(results["settings"])]),
-        report.Section("Versions", [report.definitions(found)]),
+        report.Section("Versions", [report.definitions(installed)]),
     ]
-    page = report.page("isotherm and its peers, through the same instrument", _LEAD, sections)
+    page = report.page("isotherm and other libraries on the same targets", _LEAD, sections)
     (out / "peers.html").write_text(page, encoding="utf-8")
     return rows
 
 
 def show(rows: Sequence[PeerRow], console: Console) -> None:
-    """Print the comparison, a block a setting."""
+    """Print the comparison, grouped by setting."""
     print_table([(r.setting, r.method, r.quantities, r.verdict, _STYLES[r.verdict]) for r in rows], console)
     for absent in dict.fromkeys(row.absent for row in rows if row.absent):
         console.print(absent, highlight=False)
@@ -86,8 +86,10 @@ def _line(row: PeerRow) -> figure.Line:
 
 
 def _section(setting: str, rows: Sequence[PeerRow]) -> report.Section:
-    own = [r for r in rows if r.setting == setting]
-    body = [[r.method, *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in own]
+    setting_rows = [r for r in rows if r.setting == setting]
+    body = [
+        [r.method, *cells(r.quantities), report.badge(r.verdict, _KINDS[r.verdict])] for r in setting_rows
+    ]
     return report.Section(setting, [report.table(HEADER, body)])
 
 
@@ -99,13 +101,14 @@ def _version(name: str) -> str:
 
 
 _LEAD = (
-    "SGHMC and SGNHT of BlackJAX and of posteriors, each called as its own documentation calls it, beside "
-    "isotherm's, on posteriors that are known exactly. All discretise the same SDE with the same step and friction "
-    f"from exact draws of the posterior. Right: every mean, variance and temperature within {TOLERANCE:.0%}. A "
-    "temperature along the noise that is not 1 under SGNHT is a limit of the method, whoever implements it."
+    "SGHMC and SGNHT of BlackJAX and of posteriors, called as their documentation does, beside isotherm's, on "
+    "posteriors that are known exactly. All discretise the same SDE with the same step size and friction, starting "
+    "from exact draws of the posterior. A row is right if every mean, variance and temperature is within "
+    f"{TOLERANCE:.0%}. Under SGNHT, a temperature along the noise that differs from 1 is a limit of the method, "
+    "not of an implementation."
 )
-_ALT = "Ratios of measured to right variances and temperatures for every library, sampler and setting."
+_ALT = "Measured variances and temperatures as ratios to the exact values, for every library, sampler and setting."
 _CAPTION = (
-    "Dots with bars of two standard errors, one a direction. The grey band is right within "
-    f"{TOLERANCE:.0%}. Samplers that do not return a momentum have no kinetic temperature."
+    "Dots with bars of two standard errors are measured, one for each direction. The grey band is within "
+    f"{TOLERANCE:.0%} of the exact value. Samplers that do not return a momentum have no kinetic temperature."
 )

@@ -1,7 +1,7 @@
-"""Other libraries through the same instrument: same targets, same step, same friction, same measurements.
+"""Other libraries beside isotherm: the same targets, step sizes, friction and measurements.
 
-All discretise the same SDE in the same steps of h, so a difference is a difference of schemes. None of the
-peers has a mass or another temperature here, and so neither have the targets.
+All discretise the same SDE in the same steps of h, so a difference comes from the scheme. The targets have unit
+mass and temperature 1, because the peers support nothing else here.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ OWN: dict[str, Callable[[float, float], Sampler]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A target with exact gradients or with minibatches, and a step."""
+    """A target, a step size, and whether gradients are exact or from minibatches."""
 
     name: str
     target: str
@@ -68,7 +68,7 @@ SETTINGS = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PeerRow:
-    """One sampler of one library in one setting. `absent` says which package is missing, if one is."""
+    """One sampler of one library in one setting. `absent` names the missing package, if any."""
 
     method: str
     setting: str
@@ -79,7 +79,7 @@ class PeerRow:
 
     @property
     def verdict(self) -> str:
-        """Right, off by more than the tolerance for certain, or not resolved."""
+        """Whether the row is right, off by certainly more than the tolerance, or not resolved."""
         if self.absent:
             return "absent"
         if not self.quantities:
@@ -88,32 +88,32 @@ class PeerRow:
         errors = [self.chance * q.error for q in self.quantities if q.name != "xi"]
         if any(np.any(gap > error) for gap, error in zip(gaps, errors, strict=True)):
             return "off"
-        # Right needs evidence too: within the tolerance but for two standard errors, and an error that would show.
+        # "right" needs evidence: within the tolerance up to two standard errors, and precise enough.
         doubtful = any(np.any(gap > 2 * error / self.chance) for gap, error in zip(gaps, errors, strict=True))
         blurred = any(np.any(error > 2 * TOLERANCE) for error in errors)
         return "not resolved" if doubtful or blurred else "right"
 
 
 def names(only: str = "") -> list[tuple[str, Setting]]:
-    """Pairs of sampler and setting whose joint name contains `only`."""
+    """Return the pairs of sampler and setting whose joint name contains `only`."""
     methods = [*PEERS, *OWN]
     return [(m, s) for s in SETTINGS for m in methods if only in f"{m}, {s.name}" and _sensible(m, s)]
 
 
 def _sensible(method: str, setting: Setting) -> bool:
-    """Without noise there is nothing to estimate."""
+    """Whether to run the pair: with exact gradients there is no noise to estimate."""
     return not (setting.exact and method.endswith(("beta", "dense")) and "CCAdL" not in method)
 
 
 def run_peers(
     chosen: Sequence[tuple[str, Setting]], *, quick: bool, seed: int, done: Callable[[PeerRow], None]
 ) -> list[PeerRow]:
-    """Run and measure; a library that is not installed is named as absent."""
+    """Return the measured rows; the row of a library that is not installed has the verdict "absent"."""
     rows = []
     for method, setting in chosen:
-        # The seed is the row's own, so that a row gives the same figures alone and in any company.
-        own = zlib.crc32(f"{seed} {method}, {setting.name}".encode())
-        rows.append(_row(method, setting, quick=quick, seed=own))
+        # The seed depends on the row's name alone, so that its figures do not depend on the other rows.
+        row_seed = zlib.crc32(f"{seed} {method}, {setting.name}".encode())
+        rows.append(_row(method, setting, quick=quick, seed=row_seed))
         done(rows[-1])
     return rows
 
@@ -135,7 +135,7 @@ def _row(method: str, setting: Setting, *, quick: bool, seed: int) -> PeerRow:
     if record.finite:
         along = directions(target, noise(target, WithReplacement()))
         shift = h * float(np.trace(model.C)) / (2 * target.dimension)
-        # Under SGNHT Proposition 1 gives the mean of xi; under CCAdL Proposition 2.
+        # The mean of xi is given by Proposition 1 under SGNHT, and by Proposition 2 under CCAdL.
         right_xi = A + (0.0 if "CCAdL" in method else shift)
         quantities, _ = measure(record, target, along, None, right_xi, target.dimension)
         chance = chance_of(quantities, len(record.position))
@@ -165,7 +165,7 @@ def _target(name: str) -> Target:
 
 
 def to_json(row: PeerRow) -> dict[str, Any]:
-    """A row as plain numbers and text."""
+    """Return a row as plain numbers and text."""
     figures = {
         q.name: {"value": np.round(q.value, 5).tolist(), "error": np.round(q.error, 5).tolist()}
         for q in row.quantities

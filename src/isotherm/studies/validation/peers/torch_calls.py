@@ -1,4 +1,4 @@
-"""SGHMC and SGNHT of `posteriors`, on torch, with the signatures and records of `peers.calls`."""
+"""Runs SGHMC and SGNHT of `posteriors` on torch, with the signatures and records of `peers.calls`."""
 
 import functools
 import importlib
@@ -36,11 +36,11 @@ def posteriors_sghmc(
       + \sqrt{\epsilon T(2\alpha - \epsilon\beta T)}\,R.$$
 
     With $p = \sqrt N m$ this is isotherm's SDE in steps of h for $\epsilon = \sqrt N h$, $\alpha = A/\sqrt N$ and
-    beta = tr(C)/d of the *unscaled* gradient, since the peer multiplies it by T^2 (0, its default, unless
-    `noise_estimate` asks for it).
+    beta = tr(C)/d of the *unscaled* gradient, since the peer multiplies it by T^2; without
+    `noise_estimate` beta is 0, its default.
 
-    `momenta` is where the momentum starts: 0, as in the library's own examples at this temperature. `None` is the
-    library's default, a draw from N(0, 1) where N(0, T) would be right: N times too much kinetic energy.
+    `momenta` is the initial momentum: 0, as in the library's examples at this temperature. `None` is the library's
+    default, a draw from N(0, 1), where N(0, T) would be correct: N times too much kinetic energy.
     """
     beta = scalar_noise(problem, step_size, friction) if noise_estimate else 0.0
     position, momentum, _ = loop(
@@ -72,8 +72,8 @@ def posteriors_sgnht(
     $$\xi_m' = \xi_m + \epsilon(|m|^2/d - T),$$
 
     where m is the momentum before the step. With $\xi = \sqrt N\xi_m$ it is isotherm's thermostat of mass d.
-    With `momenta=None` the N-fold kinetic energy of the start drives xi up to about sqrt(N). It falls by one per
-    unit of time at most, so the burn-in must exceed sqrt(N)/h steps.
+    With `momenta=None` the initial kinetic energy is N times too large and drives xi up to about sqrt(N). After that
+    xi falls by at most one per unit of time, so the burn-in must exceed sqrt(N)/h steps.
     """
     root = math.sqrt(problem.num_data)
     position, momentum, xi = loop(
@@ -100,7 +100,7 @@ def loop(
     seed: int,
     momenta: float | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, momenta and xi of all chains, (chain, draw, ...), by the documented `update`."""
+    """Return positions, momenta and xi of all chains, (chain, draw, ...), from the library's `update`."""
     torch, posteriors = import_torch()
     N, n = problem.num_data, problem.batch_size
     starts = first_starts(problem, length.chains)
@@ -113,7 +113,7 @@ def loop(
         temperature=1 / N,
         momenta=momenta,
     )
-    # The library draws from torch's global generator: seed a copy and leave the caller's as it was.
+    # The library draws from torch's global generator: seed a copy, so that the caller's is unchanged.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         update = torch.func.vmap(
@@ -132,21 +132,21 @@ def loop(
 
 
 def import_torch() -> tuple[Any, Any]:
-    """torch and posteriors, or an error that names the extra."""
+    """Return `torch` and `posteriors`, or raise an error that names the extra to install."""
     try:
         torch = importlib.import_module("torch")
         with warnings.catch_warnings():
-            # tensordict announces a change of its own on each state class of `posteriors`.
+            # tensordict warns of a future change for each state class of `posteriors`.
             warnings.simplefilter("ignore", FutureWarning)
             posteriors = importlib.import_module("posteriors")
     except ImportError as error:
-        raise missing_extra("isotherm.studies.validation.peers.torch_calls", "bench") from error
+        raise missing_extra("posteriors", "bench") from error
     return torch, posteriors
 
 
 def _log_posterior(torch: Any, problem: Problem) -> Any:
-    # log_posterior(params, rows) -> (value, aux) as the library wants it, where `rows` are row numbers. Value
-    # and gradient come from JAX, so that both libraries see one definition of the target.
+    # The library calls log_posterior(params, rows) -> (value, aux), where `rows` are row indices. Value and
+    # gradient come from JAX, so that both libraries use the same definition of the target.
     unravel = ravel_pytree(jax.tree.map(lambda x: jnp.asarray(x)[0], problem.starts))[1]
     data = jax.tree.map(jnp.asarray, problem.data)
 

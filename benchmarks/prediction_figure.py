@@ -16,6 +16,7 @@ import numpy as np
 import isotherm as iso
 from isotherm import plots
 from isotherm.plots.style import BAND, MAIN, MUTED, tidy
+from isotherm.prediction.record import Prediction
 
 ROWS, NOISE, GAP = 300, 0.15, (-0.3, 0.9)
 CENTRES, WIDTH = np.linspace(-2.5, 2.5, 16).astype(np.float32), 0.35
@@ -75,7 +76,7 @@ def main() -> None:
     print(plots.save(draw(data, x, mean, outcomes), out / "prediction.png"))
 
 
-def draw(data: dict, x: np.ndarray, mean: iso.Prediction, outcomes: iso.Prediction) -> object:
+def draw(data: dict, x: np.ndarray, mean: Prediction, outcomes: Prediction) -> object:
     """Return a figure of the rows, the expected outcome with its interval, and the interval of outcomes."""
     figure = plots.new_figure(8, 3.8)
     ax = figure.subplots()

@@ -31,42 +31,37 @@ templates_path: list[str] = []
 
 GROUPS = {
     "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
-    "Sampling": ("sample", "warmup", "Warmup", "sweep", "reference_posterior"),
-    "Draws and how far to trust them": ("Draws", "load", "diagnose", "Diagnosis", "report"),
-    "Predictions": ("predict", "Prediction", "log_likelihood", "LogLikelihood", "with_log_likelihood"),
-    "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL", "Sampler"),
-    "Noise covariance": ("Dense", "Diagonal", "DiagonalLowRank", "MatrixFree", "Covariance", "Operator"),
-    "Minibatches": (
-        *("WithReplacement", "WithoutReplacement", "RandomBlocks", "Reshuffled", "Weighted", "MinibatchPlan"),
-    ),
-    "Gradients": ("Minibatch", "ControlVariate", "FullData", "Gradient"),
+    "Sampling": ("sample", "warmup", "setup", "Setup", "sweep", "reference_posterior"),
+    "Draws and how far to trust them": ("Draws", "load", "diagnose", "report"),
+    "Predictions": ("predict", "log_likelihood", "with_log_likelihood"),
+    "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL"),
+    "Noise covariance": ("Dense", "Diagonal", "DiagonalLowRank", "MatrixFree"),
+    "Minibatches": (*("WithReplacement", "WithoutReplacement", "RandomBlocks", "Reshuffled"),),
+    "Gradients": ("Minibatch", "ControlVariate", "FullData"),
     "Coordinates": (
         "DensePreconditioner",
         "DiagonalPreconditioner",
         "LowRankPreconditioner",
-        "Preconditioner",
-    ),
-    "A loop of your own": (
-        *(
-            "Kernel",
-            "Visit",
-            "Batch",
-            "Needs",
-            "GradientEstimate",
-            "State",
-            "Info",
-            "Status",
-            "IsothermWarning",
-        ),
     ),
 }
 MODULES = {
     "isotherm.scores": ("classification", "regression"),
     "isotherm.plots": ("traces", "marginals", "pairs", "temperatures", "convergence", "calibration"),
-    "isotherm.interop.numpyro.model": ("posterior", "Model"),
+    "isotherm.interop.numpyro": ("posterior", "Model"),
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
-    "isotherm.data": ("load", "sparse_rows", "sparse_dot"),
+    "isotherm.data": ("load", "Weighted", "sparse_rows", "sparse_dot"),
+    "isotherm.tables.regression": ("regression",),
+    "isotherm.tables.forecast": ("forecast",),
+    "isotherm.judging.record": ("Diagnosis",),
+    "isotherm.draws.record": ("RunRecord",),
+    "isotherm.prediction.record": ("Prediction",),
+    "isotherm.prediction.likelihood": ("LogLikelihood",),
+    "isotherm.extend": (
+        *("Sampler", "LangevinSampler", "MomentumSampler", "AdaptiveLangevin", "Traits", "Thermostat"),
+        *("Gradient", "Covariance", "Operator", "MinibatchPlan", "Preconditioner", "Kernel", "Visit"),
+        *("Batch", "Needs", "GradientEstimate", "State", "Info", "Temperatures", "Status"),
+    ),
 }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 import isotherm as iso
 from isotherm import plots
+from isotherm.judging.record import Diagnosis
 from isotherm.plots.style import BAND, EXACT, METHODS, MUTED, tidy
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _draws(ax: "Axes", p: Problem, draws: iso.Draws, color: str) -> None:
     tidy(ax)
 
 
-def _temperatures(ax: "Axes", diagnosis: iso.Diagnosis, color: str) -> None:
+def _temperatures(ax: "Axes", diagnosis: Diagnosis, color: str) -> None:
     """The kinetic temperature, and that of each of the leading directions of the noise, with two standard errors."""
     found = diagnosis.heat.directions
     at = np.arange(len(found.value)) + 2

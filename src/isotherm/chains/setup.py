@@ -10,11 +10,13 @@ from jaxtyping import Array, PyTree
 from isotherm import tree
 from isotherm.chains.problem import Problem
 from isotherm.chains.starts import Starts
+from isotherm.data.plans import MinibatchPlan
 from isotherm.draws.record import Reason, table_of
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
+from isotherm.preconditioner import Preconditioner
 from isotherm.printed import Printed
 from isotherm.samplers.base import Sampler
 
@@ -48,6 +50,21 @@ class Setup(Printed):
     def sampler(self) -> Sampler:
         """The sampler."""
         return self.kernel.sampler
+
+    @property
+    def gradient(self) -> Gradient:
+        """How the force is estimated."""
+        return self.kernel.gradient
+
+    @property
+    def minibatch(self) -> MinibatchPlan:
+        """How minibatches are drawn."""
+        return self.kernel.minibatch
+
+    @property
+    def preconditioner(self) -> Preconditioner | None:
+        """The coordinates in which chains move; `None` for those of the parameters."""
+        return self.kernel.preconditioner
 
     @property
     def batch_size(self) -> int:

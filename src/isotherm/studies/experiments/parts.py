@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 import isotherm
-from isotherm.studies.progress import Progress
+from isotherm.progress import Progress
 from isotherm.studies.workers import LostWorkerError, side_by_side
 from isotherm.versions import versions
 
@@ -80,9 +80,9 @@ def compute(
         console.print(f"{title}: {len(results)} of {len(parts)} parts were computed before", highlight=False)
     # Longest first, so that no core is left waiting for a long part at the end.
     missing.sort(key=lambda part: -part.passes * part.cost)
-    work = sum(part.passes * part.cost for part in missing)
-    with Progress(title, work, console, unit="data passes") as progress:
-        progress.start(f"{len(missing)} parts")
+    work, passes = sum(part.passes * part.cost for part in missing), 0
+    with Progress(title, work, console=console, lines=True) as progress:
+        progress.say(f"{len(missing)} parts")
         for i, result in side_by_side(_run, [(p.function, p.arguments) for p in missing]):
             part = missing[i]
             if isinstance(result, LostWorkerError):
@@ -91,8 +91,10 @@ def compute(
                 )
             _write(folder / part.file, part.fingerprint, result)
             results[part.name] = result
-            progress.advance(part.passes * part.cost, units=part.passes)
-            progress.milestone(part.name)
+            progress.advance(part.passes * part.cost)
+            passes += part.passes
+            progress.say(f"{passes:,.0f} data passes")
+            progress.milestone(f"{part.name}, {passes:,.0f} data passes")
     return {part.name: results[part.name] for part in parts}
 
 

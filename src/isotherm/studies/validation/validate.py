@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from isotherm import plots
-from isotherm.studies.progress import Progress
+from isotherm.progress import Progress
 from isotherm.studies.validation import figure
 from isotherm.studies.validation.calibration import figure as calibration_figure
 from isotherm.studies.validation.calibration import study as calibration
@@ -37,12 +37,12 @@ def validate(
     chosen = [c for c in cases(quick=quick) if only in c.name]
     rows: list[Row] = []
     if chosen:
-        with Progress("table", len(chosen), console) as bar:
-            bar.start("compiling")
+        with Progress("table", len(chosen), console=console, lines=True) as bar:
+            bar.say("compiling")
 
             def done(row: Row) -> None:
                 bar.advance()
-                bar.start(f"{row.name}: {row.verdict}")
+                bar.say(f"{row.name}: {row.verdict}")
                 bar.milestone(f"{row.name}: {row.verdict}")
 
             rows = run_table(chosen, quick=quick, seed=seed, done=done)
@@ -50,11 +50,11 @@ def validate(
     calibrations: list[calibration.Calibration] = []
     if calibrate:
         pieces = calibration.num_pieces(quick)
-        with Progress("calibration", pieces, console) as bar:
+        with Progress("calibration", pieces, console=console, lines=True) as bar:
 
             def advance(what: str) -> None:
                 bar.advance()
-                bar.start(what)
+                bar.say(what)
                 if bar.done % max(1, pieces // 10) == 0:
                     bar.milestone(what)
 

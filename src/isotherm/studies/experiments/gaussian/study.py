@@ -23,6 +23,7 @@ from isotherm.data.plans import WithReplacement
 from isotherm.draws import Draws
 from isotherm.errors import IsothermWarning
 from isotherm.models.gaussian import exact_posterior, gaussian
+from isotherm.progress import Progress
 from isotherm.samplers import SGHMC, SGNHT, CCAdL, Sampler
 from isotherm.sampling.sample import sweep
 from isotherm.studies.experiments import measures
@@ -32,7 +33,6 @@ from isotherm.studies.experiments.gaussian.noise import gradient_noise
 from isotherm.studies.experiments.gaussian.report import show as show
 from isotherm.studies.experiments.gaussian.report import write_page
 from isotherm.studies.experiments.gaussian.table import COLUMNS, PAPER, Column, table_rows
-from isotherm.studies.progress import Progress
 from isotherm.versions import versions as run_versions
 
 PARAMETERS = ("mu", "gamma")
@@ -99,11 +99,11 @@ def reproduce(
     settings = (QUICK if quick else FULL) if settings is None else settings
     cells: list[dict[str, Any]] = []
     figure1: dict[str, Any] = {}
-    with Progress("gaussian", settings.data_sets * len(METHODS), console) as progress:
+    with Progress("gaussian", settings.data_sets * len(METHODS), console=console, lines=True) as progress:
         for data_set in range(settings.data_sets):
             x = data(seed, data_set, settings.num_data)
             for method in METHODS:
-                progress.start(f"data set {data_set + 1} of {settings.data_sets}, {method.label}")
+                progress.say(f"data set {data_set + 1} of {settings.data_sets}, {method.label}")
                 runs = _run(method, x, settings, seed, data_set)
                 cells += [_measure(method, c, d, x, settings) for c, d in zip(COLUMNS, runs, strict=True)]
                 if data_set == 0:

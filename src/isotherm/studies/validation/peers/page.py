@@ -9,8 +9,8 @@ from rich.console import Console
 
 from isotherm import plots
 from isotherm.plots import METHODS
+from isotherm.progress import Progress
 from isotherm.reporting import page as report
-from isotherm.studies.progress import Progress
 from isotherm.studies.validation import figure
 from isotherm.studies.validation.peers.table import (
     CHAINS,
@@ -34,11 +34,11 @@ def compare(out: Path, *, quick: bool, seed: int, console: Console, only: str = 
     """Run the comparison, print it, and write `peers.json`, `figures/peers.png` and `peers.html` under `out`."""
     plots.require_matplotlib()
     chosen = names(only)
-    with Progress("peers", len(chosen), console) as bar:
+    with Progress("peers", len(chosen), console=console, lines=True) as bar:
 
         def done(row: PeerRow) -> None:
             bar.advance()
-            bar.start(f"{row.method}, {row.setting}: {row.verdict}")
+            bar.say(f"{row.method}, {row.setting}: {row.verdict}")
             bar.milestone(f"{row.method}, {row.setting}: {row.verdict}")
 
         rows = run_peers(chosen, quick=quick, seed=seed, done=done)

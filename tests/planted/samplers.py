@@ -178,10 +178,15 @@ SAMPLERS = (
         "sghmc-covariance-lags",
         "SGHMC corrects with the average before this step's batch instead of after it.",
         "SGHMC.kick",
-        "C, p, s, clipped = self._noise(state, estimate),",
-        "C, p, s, clipped = self._noise(before, estimate),",
+        "state = self.learn(state, estimate)",
+        "before, state = state, self.learn(state, estimate)",
         STEP,
-        also=(("visited, state = state.position,", "visited, before, state = state.position, state,"),),
+        also=(
+            (
+                "C, p, clipped = self._noise(state, estimate),",
+                "C, p, clipped = self._noise(before, estimate),",
+            ),
+        ),
     ),
     Bug(
         "clipping-not-counted",

@@ -92,6 +92,7 @@ class State(eqx.Module):
     xi: Any
     covariance: Any
     step: Int[Array, ""]
+    extra: Any = None  # whatever else a sampler carries from step to step
 
 
 class Info(eqx.Module):

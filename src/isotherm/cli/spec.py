@@ -2,9 +2,6 @@
 
 import dataclasses
 import difflib
-import importlib
-import importlib.util
-import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 
 from isotherm.draws.record import About
 from isotherm.errors import must
+from isotherm.loading import load_function
 
 _TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
 _SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
@@ -109,7 +107,7 @@ def make_problem(spec: Spec) -> Problem:
     labels: dict[str, list[list[str]]] = {}
     if spec.model is None:
         assert spec.function is not None
-        made = _function(spec.function, spec.folder)(*([] if table is None else [table.columns]))
+        made = load_function(spec.function, spec.folder)(*([] if table is None else [table.columns]))
         about = About(spec.title or f"Posterior of {spec.function}", {"function": spec.function}, source)
     else:
         from isotherm.tables.families import Prior
@@ -152,25 +150,3 @@ def _has_type(kind: str, value: Any) -> bool:
         _SWITCH: isinstance(value, bool),
         _VALUE: isinstance(value, str | bool) or number,
     }[kind]
-
-
-def _function(name: str, folder: Path) -> Any:
-    """Return the function `file.py:function`, with the file in `folder`, or `package.module:function`."""
-    source, _, attribute = name.rpartition(":")
-    if source.endswith(".py"):
-        file = folder / source
-        if not file.is_file():
-            raise FileNotFoundError(f"there is no file {file}")
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[file.stem] = module  # dataclasses and jaxtyping look classes up here
-        spec.loader.exec_module(module)
-    else:
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-        module = importlib.import_module(source)
-    if not callable(function := getattr(module, attribute, None)):
-        raise must("function", f"the name of a function in {source}", attribute)
-    return function

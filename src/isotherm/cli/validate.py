@@ -37,6 +37,11 @@ def add_validate(commands: Subparsers) -> None:
         action="store_true",
         help="measure SGHMC and SGNHT of the packages BlackJAX and posteriors instead (needs the extra `bench`)",
     )
+    parser.add_argument(
+        "--sampler",
+        metavar="FILE.PY:FUNCTION",
+        help="measure a sampler of your own: FUNCTION takes step sizes, friction and mass (see CONTRIBUTING.md)",
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.set_defaults(run=validate)
 
@@ -48,10 +53,14 @@ def validate(options: argparse.Namespace) -> int:
     from isotherm.studies.validation import table
     from isotherm.studies.validation.peers import table as peers_table
 
-    rows = [case.name for case in table.cases(quick=options.quick)]
+    try:
+        rows = [case.name for case in table.cases(quick=options.quick, sampler=options.sampler)]
+    except (OSError, ImportError, ValueError) as error:
+        print(f"isotherm: --sampler: {error}", file=sys.stderr)
+        return 2
     if options.peers:
         rows = [f"{method}, {setting.name}" for method, setting in peers_table.names()]
-    only = options.only or ""
+    only, partial = options.only or "", bool(options.only or options.sampler)
     rows = [name for name in rows if only in name]
     if not rows:
         print(f"isotherm: no row has {only!r} in its name; see --list", file=sys.stderr)
@@ -60,7 +69,7 @@ def validate(options: argparse.Namespace) -> int:
         print("\n".join(rows))
         return 0
     # A partial table must not overwrite the full one.
-    out = Path("out", "validation-rows" if only else "validation") if options.out is None else options.out
+    out = Path("out", "validation-rows" if partial else "validation") if options.out is None else options.out
     out.mkdir(parents=True, exist_ok=True)
     console = Console() if sys.stdout.isatty() else Console(width=140)
     common = {"quick": options.quick, "seed": options.seed, "console": console, "only": only}
@@ -72,7 +81,7 @@ def validate(options: argparse.Namespace) -> int:
         return 0  # results of other packages say nothing about this installation
     from isotherm.studies.validation.validate import validate as run
 
-    good = run(out, **common, calibrate=not only)
+    good = run(out, **common, sampler=options.sampler, calibrate=not partial)
     print(f"results  {out / 'results.json'}\nreport   {out / 'report.html'}")
     return 0 if good else 1
 

@@ -21,7 +21,7 @@ from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.samplers import Sampler
 from isotherm.studies.validation.known import TARGETS
-from isotherm.studies.validation.methods import METHODS, VARIANTS, Scales
+from isotherm.studies.validation.methods import METHODS, VARIANTS, Scales, method, usual_s
 from isotherm.studies.validation.targets import Target
 from isotherm.studies.validation.theory import Linear
 
@@ -57,7 +57,7 @@ class Case:
         """The method, the target, and every setting that is not the default."""
         extras = [self.plan] if self.plan != "with replacement" else []
         extras += [self.gradient] if self.gradient != "minibatch" else []
-        extras += [f"s = {self.s:g}"] if self.s != _usual_s(self.method) else []
+        extras += [f"s = {self.s:g}"] if self.s != usual_s(self.method) else []
         extras += [f"A = {self.friction:g}"] if self.friction != Case.friction else []
         extras += [f"mu = {self.thermal_mass:g}"] if self.thermal_mass is not None else []
         return ", ".join([self.method, self.target, *extras])
@@ -90,9 +90,7 @@ class Case:
             friction=self.friction,
             mass=1.0 if np.all(target.mass == 1) else target.unravel(target.mass),
         )
-        sampler = dataclasses.replace(
-            (METHODS | VARIANTS)[self.method](scales), temperature=target.temperature
-        )
+        sampler = dataclasses.replace(method(self.method)(scales), temperature=target.temperature)
         if self.thermal_mass is None:
             return sampler
         mu = jnp.asarray(self.thermal_mass)
@@ -145,11 +143,6 @@ def _target(name: str) -> Target:
     return TARGETS[name]()
 
 
-def _usual_s(method: str) -> float:
-    """The default s. Samplers without momentum are slower at the same s, and tolerate a larger one."""
-    return 0.4 if "SGLD" in method else 0.05
-
-
 def _cases() -> list[Case]:
     pairs = itertools.product(TARGETS, METHODS)
     # A dense square root in 400 dimensions at every step would take hours and add no evidence.
@@ -160,7 +153,7 @@ def _cases() -> list[Case]:
         "CCAdL dense",
         "CCAdL symmetric",
     }
-    usual = [Case(t, m, s=_usual_s(m)) for t, m in pairs if not (t == "many" and m in costly)]
+    usual = [Case(t, m, s=usual_s(m)) for t, m in pairs if not (t == "many" and m in costly)]
     compared = ("SGHMC dense", "SGNHT", "CCAdL diagonal", "CCAdL dense")
     plans = [Case("regression-ill", m, plan=p) for p in PLANS for m in compared if p != "with replacement"]
     exact = [
@@ -178,9 +171,7 @@ def _cases() -> list[Case]:
         for t in ("gaussian", "regression-ill")
         for m in ("SGNHT", "CCAdL diagonal", "CCAdL dense")
     ]
-    variants = [
-        Case(t, m, s=_usual_s(m)) for t in ("gaussian", "regression-ill", "poisson") for m in VARIANTS
-    ]
+    variants = [Case(t, m, s=usual_s(m)) for t in ("gaussian", "regression-ill", "poisson") for m in VARIANTS]
     # Steps too large for Euler. The noise of "gaussian" grows with the parameters, and a fluctuating xi turns
     # that into heat, so its thermal mass is large.
     large_symmetric = [
@@ -225,7 +216,7 @@ CASES = _cases()
 QUICK_SET = {
     *(Case(t, "CCAdL dense") for t in TARGETS if t != "many"),
     *(Case("gaussian", m) for m in METHODS if "SGLD" not in m),
-    *(Case("regression", m, s=_usual_s(m)) for m in ("SGLD", "ModifiedSGLD dense")),
+    *(Case("regression", m, s=usual_s(m)) for m in ("SGLD", "ModifiedSGLD dense")),
     *(Case("regression-ill", "CCAdL dense", plan=p) for p in PLANS),
     *(Case("many", m) for m in ("SGNHT", "CCAdL diagonal")),
     Case("regression", "SGNHT"),
@@ -240,3 +231,9 @@ QUICK_SET = {
     ),
 }
 QUICK = [case for case in CASES if case in QUICK_SET]
+
+
+def cases_of(name: str, *, quick: bool) -> list[Case]:
+    """Return the rows for a user's sampler, `file.py:function`: every target, or three of them if `quick`."""
+    targets = ("gaussian", "regression", "poisson") if quick else tuple(TARGETS)
+    return [Case(target, name, s=usual_s(name)) for target in targets]

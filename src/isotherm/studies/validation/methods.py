@@ -1,12 +1,15 @@
 """The samplers of the validation table, by the names of its rows."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from jaxtyping import PyTree
 
 from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
+from isotherm.loading import load_function
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedCCAdL, ModifiedSGLD, Sampler
 from isotherm.samplers.momentum import Scheme
 
@@ -74,3 +77,16 @@ VARIANTS: dict[str, Callable[[Scales], Sampler]] = {
     "CCAdL matrix-free symmetric": _ccadl(MatrixFree(), "symmetric"),
     "ModifiedCCAdL": lambda k: ModifiedCCAdL(k.step, k.friction, mass=k.mass),
 }
+
+
+def method(name: str) -> Callable[[Scales], Sampler]:
+    """Return the method of this name: one of the table, or a user's function `file.py:function`."""
+    if ":" in name:
+        return load_function(name, Path.cwd())
+    return (METHODS | VARIANTS)[name]
+
+
+@functools.cache
+def usual_s(name: str) -> float:
+    """The default s of a method. Samplers without momentum are slower at the same s, and tolerate a larger one."""
+    return 0.4 if method(name)(Scales(1.0, 1.0, 1.0, 1.0)).traits.s_power == 1 else 0.05

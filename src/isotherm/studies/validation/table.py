@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from isotherm.studies.validation.cases import CASES, QUICK, Case
+from isotherm.studies.validation.cases import CASES, QUICK, Case, cases_of
 from isotherm.studies.validation.measure import Quantity
 from isotherm.studies.validation.verdict import TOLERANCE, Row, evaluate
 from isotherm.studies.workers import LostWorkerError, side_by_side
@@ -15,8 +15,10 @@ CHAINS = 128
 RELAXATIONS = {True: 6_500.0, False: 12_000.0}  # of the slowest direction, over all chains; by `quick`
 
 
-def cases(*, quick: bool) -> list[Case]:
-    """Return the rows of the quick or of the full table."""
+def cases(*, quick: bool, sampler: str | None = None) -> list[Case]:
+    """Return the rows of the quick or of the full table, or those for a user's sampler, `file.py:function`."""
+    if sampler is not None:
+        return cases_of(sampler, quick=quick)
     return QUICK if quick else CASES
 
 

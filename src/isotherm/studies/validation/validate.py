@@ -27,14 +27,16 @@ def validate(
     console: Console,
     calibrate: bool = True,
     only: str = "",
+    sampler: str | None = None,
 ) -> bool:
     """Run, print and write `results.json`, `table.md`, `figures/` and `report.html` under `out`.
 
-    Return whether every row passes and every calibration holds. Only rows whose name contains `only` are run.
+    Return whether every row passes and every calibration holds. Only rows whose name contains `only` are run. With
+    `sampler`, a function `file.py:function` of `Scales`, the rows are those of that sampler.
     """
     plots.require_matplotlib()
     began = time.perf_counter()
-    chosen = [c for c in cases(quick=quick) if only in c.name]
+    chosen = [c for c in cases(quick=quick, sampler=sampler) if only in c.name]
     rows: list[Row] = []
     if chosen:
         with Progress("table", len(chosen), console=console, lines=True) as bar:

@@ -50,7 +50,7 @@ def problem() -> tuple[iso.Posterior, dict[str, np.ndarray]]:
     return posterior, {name: column.astype(np.float32) for name, column in columns.items()}
 
 
-def noise(kernel: iso.Kernel, data: dict, places: dict) -> float:
+def noise(kernel: iso.extend.Kernel, data: dict, places: dict) -> float:
     """s of this kernel: the largest eigenvalue of h^2 times the covariance of the force, averaged over `places`."""
 
     @eqx.filter_jit
@@ -94,7 +94,9 @@ def main() -> None:
     for name, (gradient, plan) in plans.items():
         if isinstance(gradient, iso.ControlVariate):
             gradient = gradient.bound(posterior, rows, mode)
-        kernel = iso.Kernel(tuned.sampler, gradient, ROWS, tuned.batch_size, plan, tuned.preconditioner)
+        kernel = iso.extend.Kernel(
+            tuned.sampler, gradient, ROWS, tuned.batch_size, plan, tuned.preconditioner
+        )
         found[name] = noise(kernel, rows, places)
         print(f"s, {name!r}: {found[name]:.3g}")
     print(

@@ -198,12 +198,4 @@ RUNS = (
         "record=_record(ensemble, outcome, ensemble.setup, noise),",
         ("test_setup.py",),
     ),
-    Bug(
-        "a-used-setup-starts-elsewhere",
-        "Starts of chains are moved apart by another key each time that a setup is used.",
-        "GivenStarts.positions",
-        "key=jax.random.fold_in(key, keys.JITTER))",
-        "key=jax.random.fold_in(jax.random.fold_in(key, id(positions) % 97), keys.JITTER))",
-        ("test_setup.py", "test_reproducibility.py"),
-    ),
 )

@@ -222,7 +222,7 @@ def _with_anchors(
         return dataclasses.replace(fit, gradient=(fit.gradient[0], why))
     kernel = Kernel(sampler, best.gradient, old.num_data, best.batch_size, plan, old.preconditioner)
     name = f"control variate, anchors moved every {best.gradient.refresh} steps"
-    why = f"needs {relative_cost:.2g} times the rows of {fit.gradient[0]}"
+    why = f"costs {relative_cost:.2g} times as much as the alternative, {fit.gradient[0]}"
     return _Fit(kernel, h, fit.stiffest, _QUIET, (name, why))
 
 

@@ -99,11 +99,7 @@ def tune_normal(
         *estimator.reasons,
         Reason("batch_size", str(n), s if batch_size is None else f"given; {s}"),
         Reason("step_size", f"{h:.3g}", step_why),
-        Reason(
-            "friction",
-            f"{A:.3g}",
-            f"{_FRICTION:g} times the frequency of the slowest direction, {math.sqrt(slowest):.2g}",
-        ),
+        Reason("friction", f"{A:.3g}", f"the slowest direction has frequency {math.sqrt(slowest):.2g}"),
         Reason("thinning", str(thinning), f"chains decorrelate in about {relaxation:.1f} steps"),
     )
     plain = isinstance(estimator.gradient, Minibatch)

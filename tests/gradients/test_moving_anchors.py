@@ -121,7 +121,7 @@ def test_an_anchor_left_behind_is_reported(quick_compilation):
     _, _, mode, _ = regression()
     far = iso.ControlVariate(anchor=mode + 3.0)
     with pytest.warns(
-        iso.IsothermWarning, match=r"times that of plain minibatches: they have left the anchor"
+        iso.IsothermWarning, match=r"times that of plain minibatches: the chains have left the anchor"
     ):
         sample(None, hw=0.02, batch_size=50, gradient=far)
 
@@ -162,7 +162,8 @@ def test_anchors_of_a_warm_up_are_free_parameters():
     )
     tuned = iso.warmup(posterior, y, {"m": 0.0, "s": 1.0}, progress=False)
     gradient = iso.ControlVariate(tuned.gradient.posterior, anchor=tuned.gradient.anchor, refresh=50)
-    tuned = dataclasses.replace(tuned, gradient=gradient, minibatch=WithReplacement())
+    kernel = dataclasses.replace(tuned.kernel, gradient=gradient, minibatch=WithReplacement())
+    tuned = dataclasses.replace(tuned, kernel=kernel)
     draws = iso.sample(posterior, y, tuned, num_draws=200, num_chains=2, progress=False)
     # The posterior sd of a scale is s / sqrt(2 N), far more than the error of its mean.
     assert abs(draws.moments.mean["s"].mean() - y.std()) < LIMIT * 0.2 / np.sqrt(1000)

@@ -26,7 +26,7 @@ SCHEDULES = {
 
 
 def averages(covariance):
-    """The operator after each of the steps, over one kept start value."""
+    """Yield the average after each step, from one start value."""
     average = covariance.init(LIKE)
     for t in range(STEPS):
         contrasts = jax.tree.map(lambda x, t=t: jnp.asarray(x[t], jnp.float32), CONTRASTS)
@@ -76,8 +76,8 @@ def _averages_at_a_point(plan, covariance, x, keys):
         def step(average, t):
             key = jax.random.fold_in(batch_key, t)
             batch = plan.batch(x, t, num_data=N, batch_size=BATCH, key=key, chain_key=batch_key)
-            own = jax.random.fold_in(gradient_key, t)
-            estimate = gradient(theta, batch, needs=covariance.needs, key=own)
+            noise_key = jax.random.fold_in(gradient_key, t)
+            estimate = gradient(theta, batch, needs=covariance.needs, key=noise_key)
             average = covariance.update(average, estimate)
             return average, average.operator.matrix
 
@@ -91,7 +91,7 @@ def _averages_at_a_point(plan, covariance, x, keys):
 def test_estimate_converges_to_the_covariance_of_the_force(plan, estimate):
     """At a fixed position the average over t batches is unbiased and its error falls as t^(-1/2).
 
-    Every t has 400 replicas of its own. Bias: each entry at t = 256 and at t = 1 to 5 standard errors, 6e-7.
+    Every t has 400 separate replicas. Bias: each entry at t = 256 and at t = 1 to 5 standard errors, 6e-7.
     Slope of log rms error on log t: standard error from those of the mean squares; band of 5, 6e-7.
     """
     x = np.random.default_rng(3).gamma(2.0, size=(N, 2)) @ np.array([[1.0, 0.6], [0.0, 1.0]])
@@ -102,8 +102,8 @@ def test_estimate_converges_to_the_covariance_of_the_force(plan, estimate):
     for i, j in ((0, 0), (0, 1), (1, 1)):
         assert_mean(got[:, -1, i, j], exact[i, j])
         assert_mean(got[:, 0, i, j], exact[i, j])
-    own = got.reshape(len(LADDER), -1, len(LADDER), 2, 2)
-    square = np.stack([np.sum((own[k, :, k] - exact) ** 2, axis=(1, 2)) for k in range(len(LADDER))])
+    groups = got.reshape(len(LADDER), -1, len(LADDER), 2, 2)
+    square = np.stack([np.sum((groups[k, :, k] - exact) ** 2, axis=(1, 2)) for k in range(len(LADDER))])
     mean, error = square.mean(axis=1), square.std(axis=1, ddof=1) / np.sqrt(square.shape[1])
     weight = np.log(LADDER) - np.log(LADDER).mean()
     weight /= np.sum(weight**2)

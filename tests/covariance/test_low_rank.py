@@ -28,7 +28,7 @@ def averages(kind, contrasts):
 
 
 def at(stacked, t):
-    """Diagonal and low-rank part of C after t contrasts, and the weight that is left of the latter."""
+    """Diagonal and low-rank part of C after t contrasts, and the weight that the latter retains."""
     operator = jax.tree.map(lambda x: np.asarray(x[t - 1], np.float64), stacked.operator)
     leading = operator.basis.T @ np.diag(operator.values) @ operator.basis
     return operator.rest, leading, float(stacked.pending.kept[t - 1])
@@ -49,9 +49,9 @@ def truncated(matrix, rank):
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_leading_directions_of_the_weighted_sum(name):
-    """Until there are more contrasts than directions nothing is lost; then each merge is a truncation.
+    """Nothing is lost until there are more contrasts than directions; then each merge truncates.
 
-    Merges come after every 6 contrasts, and there the diagonal is that of the average. In float32, to 1e-4.
+    Merges come after every 6 contrasts, when the diagonal is that of the average. In float32, to 1e-4.
     """
     rank, kappa = 6, KAPPAS[name]
     z = RNG.normal(size=(4 * rank, D))
@@ -87,7 +87,7 @@ def test_several_contrasts_of_one_batch():
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_diagonal_between_merges(name):
-    """Never less than that of the average, nor more than by what the leading directions have lost since."""
+    """Not below that of the average, and above it at most by what the leading directions have lost since."""
     z = RNG.normal(size=(30, D))
     got = averages(iso.DiagonalLowRank(4, averaging=SCHEDULES[name]), z[:, None])
     average = np.zeros(D)
@@ -124,9 +124,9 @@ def test_thousands_of_updates():
     basis = np.asarray(got.operator.basis[-1], np.float64)
     np.testing.assert_allclose(basis @ basis.T, np.eye(8), atol=1e-4)
     rest, leading, _ = at(got, steps)
-    found = np.linalg.eigvalsh(np.diag(rest) + leading)[::-1][:3]
+    leading_values = np.linalg.eigvalsh(np.diag(rest) + leading)[::-1][:3]
     want = LEADING + FLOOR
-    assert np.all(np.abs(found - want) < 5 * np.sqrt(2 / steps) * want + FLOOR)
+    assert np.all(np.abs(leading_values - want) < 5 * np.sqrt(2 / steps) * want + FLOOR)
     assert np.all(1 - np.sum((basis @ U) ** 2, axis=0) < 3e-3)
     np.testing.assert_allclose(rest + np.diag(leading), np.mean(z**2, axis=0), rtol=1e-3)
 
@@ -137,11 +137,11 @@ def test_a_floor_follows_and_stays_orthonormal():
     basis = np.asarray(got.operator.basis[-1], np.float64)
     np.testing.assert_allclose(basis @ basis.T, np.eye(8), atol=1e-4)
     rest, leading, _ = at(got, 3000)
-    found = np.linalg.eigvalsh(np.diag(rest) + leading)[::-1][:3]
-    assert np.all(np.abs(found / (LEADING + FLOOR) - 1) < 5 * np.sqrt(2 / 200) + FLOOR / LEADING)
+    leading_values = np.linalg.eigvalsh(np.diag(rest) + leading)[::-1][:3]
+    assert np.all(np.abs(leading_values / (LEADING + FLOOR) - 1) < 5 * np.sqrt(2 / 200) + FLOOR / LEADING)
 
 
-def test_of_a_large_model_one_contrast_in_many_goes_in(monkeypatch):
+def test_a_large_model_uses_one_contrast_in_many(monkeypatch):
     """The diagonal is that of all; the leading directions are those of the mean over contrasts k, 2 k, ..."""
     monkeypatch.setattr(low_rank, "_SMALL", 0)
     rank, k = 3, low_rank.EVERY
@@ -159,12 +159,12 @@ def test_an_average_that_stops_learning_stays_as_it_is():
     """kappa = 0 from the ninth contrast on, a legitimate schedule."""
     kind = iso.DiagonalLowRank(4, averaging=lambda t: jnp.where(t <= 8, 1 / t, 0.0))
     got = averages(kind, RNG.normal(size=(20, 1, D)))
-    for then, now in zip(at(got, 8)[:2], at(got, 20)[:2], strict=True):  # a direction may have turned round
+    for then, now in zip(at(got, 8)[:2], at(got, 20)[:2], strict=True):  # a direction may have changed sign
         np.testing.assert_allclose(now, then, rtol=1e-4, atol=1e-4)
 
 
 def test_along_its_directions_c_has_their_eigenvalues():
-    """The diagonal has a part of them already. With equal noise everywhere there is nothing to add to it.
+    """The diagonal already holds a part of them. With equal noise everywhere there is nothing to add to it.
 
     The fixed point is found to 2^-4 of what the diagonal has, and the eigenvalues of 4000 normal contrasts in 30
     dimensions are within (1 + sqrt(30/4000))^2 - 1 = 18 % of 1.

@@ -1,4 +1,4 @@
-"""The operators that samplers apply, method by method, against matrices in numpy."""
+"""The operators that samplers apply, method by method, against matrices in NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def diagonal():
 
 
 def low_rank(rank, rest):
-    """diag(rest) + sum_j values_j b_j b_j'. Where the rest is constant nothing is approximate."""
+    """diag(rest) + sum_j values_j b_j b_j'. If the rest is constant, nothing is approximate."""
     rest = np.broadcast_to(rest, D)
     basis = np.linalg.qr(np.random.default_rng(7).normal(size=(D, D)))[0][:rank]
     values = np.array([9.0, 7.0, 4.0, 2.0, 1.5, 0.5])[:rank]
@@ -106,7 +106,7 @@ def test_root_of_the_remainder(make):
     [dense, diagonal, lambda: low_rank(3, 0.25)],
     ids=["dense", "diagonal", "low rank"],
 )
-def test_nothing_is_left_where_everything_is_clipped(make):
+def test_the_root_is_zero_if_every_eigenvalue_is_clipped(make):
     C, matrix = make()
     y, clipped = C.sqrt_remainder(jnp.asarray(1.1 / np.linalg.eigvalsh(matrix)[0]), from_vector(np.ones(D)))
     np.testing.assert_array_equal(to_vector(y), 0)
@@ -141,8 +141,8 @@ kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 
 
 @kinds
-def test_no_noise_is_nothing(kind):
-    """C = 0, before any contrast and after contrasts that are all zero: no NaN, and the identity where it must be."""
+def test_without_noise_c_is_zero(kind):
+    """C = 0 before any contrast and after contrasts of zero: no NaN, and inverse and root are the identity."""
     empty = kind.init(LIKE)
     zeros = jax.tree.map(lambda x: jnp.zeros((1, *x.shape)), LIKE)
     seen = kind.update(empty, iso.extend.GradientEstimate(LIKE, zeros, jnp.zeros(())))
@@ -202,9 +202,11 @@ def test_chains_side_by_side_are_chains_one_by_one(kind):
     z = jnp.asarray(np.random.default_rng(10).normal(size=(3, 9, 1, D)), jnp.float32)
     together = jax.vmap(lambda x: averaged(kind, x))(z)
     for chain in range(3):
-        mine, alone = jax.tree.map(lambda x, c=chain: x[c], together), averaged(kind, z[chain])
-        assert int(mine.count) == int(alone.count) == 9
-        np.testing.assert_allclose(as_matrix(mine.operator.mv), as_matrix(alone.operator.mv), **ROUNDING)
+        together_c, alone = jax.tree.map(lambda x, c=chain: x[c], together), averaged(kind, z[chain])
+        assert int(together_c.count) == int(alone.count) == 9
+        np.testing.assert_allclose(
+            as_matrix(together_c.operator.mv), as_matrix(alone.operator.mv), **ROUNDING
+        )
 
 
 @kinds

@@ -1,4 +1,4 @@
-"""The noise without a gradient per row: every way of estimating C has the mean C, whatever batch is drawn.
+"""The noise without a gradient per row: every estimate of C has the mean C, for all batches that can be drawn.
 
 All batches of a tiny data set are listed, in every order, since a plan draws them all with equal probability and
 the halves of a batch depend on its order. Means over them are exact; what is compared is rounding.
@@ -62,7 +62,7 @@ def assert_equal(got, want):
 
 @cases
 def test_halves(design, posterior):
-    """E[z z'] = C, for batches of odd size too; and z is a contrast: its own mean is 0."""
+    """E[z z'] = C, for batches of odd size too; and z is a contrast, so its mean is 0."""
     _, z, *_ = estimates(posterior, design, HALVES)
     assert z.shape[1:] == (1, DIMENSION)
     want = covariance_of_the_force(design[0])
@@ -76,11 +76,11 @@ def test_random_signs(design, posterior, monkeypatch):
     n = len(design[0][0])
     every = np.array(list(itertools.product([-1.0, 1.0], repeat=n)))
 
-    def all_of_them(key, shape, dtype):
+    def all_signs(key, shape, dtype):
         assert shape == every.shape
         return jnp.asarray(every, dtype)
 
-    monkeypatch.setattr(jax.random, "rademacher", all_of_them)
+    monkeypatch.setattr(jax.random, "rademacher", all_signs)
     force, z, log_density, _ = estimates(posterior, design, iso.extend.Needs(contrasts=len(every)))
     assert_equal(second_moment(z), covariance_of_the_force(design[0]))
     assert_equal(force.mean(axis=0), row_gradients().sum(axis=0) + PRIOR_GRADIENT)
@@ -101,11 +101,11 @@ ROWS = {"x": jnp.asarray(np.random.default_rng(1).normal(size=(4, 2)), jnp.float
 
 
 def test_signs_are_drawn_anew_for_each_contrast():
-    """Given the batch: E[z z'] is its own C, and two contrasts of one batch are uncorrelated. 5 errors, 6e-7 each."""
+    """Given the batch, E[z z'] is its C, and two contrasts of one batch are uncorrelated. 5 errors, 6e-7 each."""
     z = contrasts_of_one_batch(SIGNS, 4000)
     batch = iso.extend.Batch(ROWS, jnp.arange(4), N, 1.0)
-    own = BatchNoise(POSTERIOR, unflat(jnp.ones(DIMENSION)), batch, halved=False)
-    C = np.column_stack([np.asarray(flat(own.mv(unflat(e)))) for e in jnp.eye(DIMENSION)])
+    noise = BatchNoise(POSTERIOR, unflat(jnp.ones(DIMENSION)), batch, halved=False)
+    C = np.column_stack([np.asarray(flat(noise.mv(unflat(e)))) for e in jnp.eye(DIMENSION)])
     for i, j in itertools.product(range(DIMENSION), repeat=2):
         assert_mean(np.mean(z[:, :, i] * z[:, :, j], axis=1), C[i, j])
         assert_mean(z[:, 0, i] * z[:, 1, j], 0.0)
@@ -128,8 +128,8 @@ def test_operator_of_a_batch(design, posterior, needs):
 
 
 @designs
-def test_all_ways_have_the_force_of_the_plain_gradient(design):
-    """Batch by batch, to rounding, and so does the log-density: what is known of the noise costs no accuracy."""
+def test_all_estimates_have_the_force_of_the_plain_gradient(design):
+    """Batch by batch, up to rounding; the log-density agrees as well."""
     plain, _, density, _ = estimates(POSTERIOR, design, iso.extend.Needs.NOTHING)
     assert_equal(plain.mean(axis=0), row_gradients().sum(axis=0) + PRIOR_GRADIENT)
     for needs in (HALVES, SIGNS, iso.extend.Needs.EXACT, iso.extend.Needs(1, True)):
@@ -152,10 +152,10 @@ def excess(plan, N, n, needs, count=20_000):
     gradient = iso.Minibatch(iso.Posterior(lambda theta, row: theta * row))
 
     def one(key):
-        arranging, own, chain, last = jax.random.split(key, 4)
-        data = plan.arrange(x, key=arranging)
-        batch = plan.batch(data, jnp.asarray(0), num_data=N, batch_size=n, key=own, chain_key=chain)
-        estimate = gradient(jnp.zeros(()), batch, needs=needs, key=last)
+        arrange_key, batch_key, chain_key, gradient_key = jax.random.split(key, 4)
+        data = plan.arrange(x, key=arrange_key)
+        batch = plan.batch(data, jnp.asarray(0), num_data=N, batch_size=n, key=batch_key, chain_key=chain_key)
+        estimate = gradient(jnp.zeros(()), batch, needs=needs, key=gradient_key)
         return (estimate.force - jnp.sum(x)) ** 2 - jnp.mean(estimate.contrasts**2)
 
     return jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=500))(
@@ -201,7 +201,7 @@ START = {"w": jnp.zeros((WIDE, DEEP)), "b": jnp.zeros(DEEP)}
 
 
 def largest(posterior, covariance, scheme="euler"):
-    """Numbers in the largest array that a start and a step compute on the way."""
+    """The size of the largest intermediate array in a start and a step."""
     rows = {"x": jnp.zeros((2 * N_ROWS, WIDE)), "y": jnp.zeros(2 * N_ROWS, int)}
     sampler = iso.CCAdL(0.1, 1.0, covariance, scheme=scheme)
     kernel = iso.extend.Kernel(sampler, iso.Minibatch(posterior), 2 * N_ROWS, N_ROWS)
@@ -215,7 +215,7 @@ def largest(posterior, covariance, scheme="euler"):
 
 @pytest.mark.parametrize("posterior", SOFTMAX.values(), ids=SOFTMAX.keys())
 def test_no_gradient_per_row_is_ever_made(posterior):
-    """13 rows and a weight of 7 x 11: nothing has 13 x 7 x 11 numbers, but in the paper's formula."""
+    """13 rows and a weight of 7 x 11: only the paper's formula makes an array of 13 x 7 x 11 numbers."""
     assert largest(posterior, iso.Diagonal("exact")) >= N_ROWS * WIDE * DEEP
     for covariance in (iso.Diagonal(), iso.Diagonal(contrasts=3), iso.DiagonalLowRank(4)):
         assert largest(posterior, covariance) < N_ROWS * WIDE * DEEP

@@ -1,4 +1,4 @@
-"""Control variates and unequal probabilities on every batch that can be drawn: no bias, and the noise of the rest."""
+"""Control variates and unequal probabilities on every batch that can be drawn: no bias, and noise as in theory."""
 
 import itertools
 
@@ -60,8 +60,8 @@ def test_the_force_has_no_bias_and_the_noise_of_the_rest(order, needs):
     C = N**2 / 2 * np.cov(rest_of(order).T, bias=True)
     np.testing.assert_allclose(np.cov(force.T, bias=True), C, atol=ROUNDING * size**2)
     if z is not None:
-        found = np.einsum("bki,bkj->ij", z, z) / z.shape[0] / z.shape[1]
-        np.testing.assert_allclose(found, C, atol=ROUNDING * size**2)
+        second_moment = np.einsum("bki,bkj->ij", z, z) / z.shape[0] / z.shape[1]
+        np.testing.assert_allclose(second_moment, C, atol=ROUNDING * size**2)
 
 
 def test_each_order_leaves_less():
@@ -80,7 +80,7 @@ def test_at_the_anchor_there_is_no_noise(order):
 
 
 def test_sums_over_pieces_are_sums_over_rows(monkeypatch):
-    """Pieces of 256 of 1,000 rows, the last one filled up, against numpy in float64."""
+    """Chunks of 256 of 1,000 rows, the last one padded, against NumPy in float64."""
     monkeypatch.setattr(passes, "_NUMBERS", 1)
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(1000, 3)), np.array([0.3, -0.2, 0.5])
@@ -114,8 +114,8 @@ def test_weights_make_up_for_unequal_probabilities(needs):
     np.testing.assert_allclose(force.mean(axis=0), want, atol=ROUNDING * np.abs(want).max())
     assert log_density.mean() == pytest.approx(float(POSTERIOR.log_density(POSITION, DATA)), rel=ROUNDING)
     C = np.cov(force.T, bias=True)
-    found = np.einsum("bki,bkj->ij", z, z) / z.shape[0] / z.shape[1]
-    np.testing.assert_allclose(found, C, atol=1e-4 * np.abs(C).max())
+    second_moment = np.einsum("bki,bkj->ij", z, z) / z.shape[0] / z.shape[1]
+    np.testing.assert_allclose(second_moment, C, atol=1e-4 * np.abs(C).max())
     # By hand: (1/n) (sum_i g_i g_i' / p_i - (sum g)(sum g)').
     g, p = row_gradients(), TICKETS / TICKETS.sum()
     np.testing.assert_allclose(C, ((g.T / p) @ g - np.outer(g.sum(0), g.sum(0))) / 2, rtol=1e-3, atol=1e-2)

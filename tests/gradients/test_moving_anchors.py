@@ -1,4 +1,4 @@
-"""Control variates whose anchors go with the chains: the sums are right, and so are the draws."""
+"""Control variates whose anchors move with the chains: the sums are right, and so are the draws."""
 
 import dataclasses
 import functools
@@ -77,7 +77,7 @@ def test_each_chain_has_its_own_anchor(quick_compilation):
 
 
 def test_chunks_do_not_move_the_refreshes(quick_compilation):
-    """Refreshes fall on multiples of `refresh`, wherever the host looks in."""
+    """Refreshes fall on multiples of `refresh`, wherever chunks end."""
     draws = sample(7, hw=0.5, batch_size=20, num_draws=30, burn_in=5)
     positions = draws.setup.starts.positions(4, key=jax.random.key(0))
     ensemble = launch([draws.setup], positions, Length(4, 30), jax.random.key(0))
@@ -98,13 +98,13 @@ def test_draws_are_right_and_noise_is_small():
     values, vectors = np.linalg.eigh(covariance)
     z = ((draws.posterior.astype(np.float64) - mode) @ vectors) / np.sqrt(values)
     for k in range(D):
-        own = np.concatenate([(z[..., k] ** 2).reshape(4, 20, -1).mean(axis=2).ravel()])
-        error = own.std(ddof=1) / np.sqrt(len(own))
-        assert abs(own.mean() - 1) < 0.03 + LIMIT * error
+        squares = np.concatenate([(z[..., k] ** 2).reshape(4, 20, -1).mean(axis=2).ravel()])
+        error = squares.std(ddof=1) / np.sqrt(len(squares))
+        assert abs(squares.mean() - 1) < 0.03 + LIMIT * error
         assert error < 0.03
     assert draws.record.data_passes == 32_000 * (24 / N + 1 / 100)
-    found = iso.diagnose(draws, progress=False)
-    assert found.ok, found.verdict
+    diagnosis = iso.diagnose(draws, progress=False)
+    assert diagnosis.ok, diagnosis.verdict
 
 
 @pytest.mark.slow
@@ -113,46 +113,46 @@ def test_noise_is_measured_where_anchors_are_oldest(quick_compilation):
     s = [sample(50, hw=0.3, batch_size=20, num_draws=n).record.s for n in (399, 400, 401, 402)]
     assert s[0] == s[1]
     assert s[2] == s[3]
-    assert 1 / 4 < s[2] / s[0] < 4  # of two chains' ways
+    assert 1 / 4 < s[2] / s[0] < 4  # positions differ between the runs
 
 
 @pytest.mark.slow
-def test_an_anchor_left_behind_is_told(quick_compilation):
+def test_an_anchor_left_behind_is_reported(quick_compilation):
     _, _, mode, _ = regression()
     far = iso.ControlVariate(anchor=mode + 3.0)
     with pytest.warns(
-        iso.IsothermWarning, match=r"times that of plain minibatches: they have left the anchor"
+        iso.IsothermWarning, match=r"times that of plain minibatches: the chains have left the anchor"
     ):
         sample(None, hw=0.02, batch_size=50, gradient=far)
 
 
 def test_what_moving_anchors_cost(quick_compilation):
-    """Noise grows with the way from the anchor, and the age that costs least is taken."""
+    """Noise grows with the distance from the anchor, and the cheapest age is chosen."""
     posterior, data, mode, covariance = regression()
     sampler = iso.CCAdL(0.01, 1.0, covariance=iso.Dense(), scheme="symmetric", temperature=1.0)
     trial = Kernel(sampler, Minibatch(posterior), N, 64, WithReplacement())
-    place = np.linalg.cholesky(covariance)[:, 0]
+    direction = np.linalg.cholesky(covariance)[:, 0]
     data = jax.tree.map(jnp.asarray, data)
-    way = jnp.asarray(mode + np.arange(5)[None, :, None] * place, jnp.float32)
-    look = lambda way, s: moving(trial, data, way, 10.0, s=s, key=jax.random.key(0))
-    rows = [look(way[:, -1 - age :], s=1e-4) for age in (1, 2, 4)]
+    path = jnp.asarray(mode + np.arange(5)[None, :, None] * direction, jnp.float32)
+    cheapest = lambda path, s: moving(trial, data, path, 10.0, s=s, key=jax.random.key(0))
+    rows = [cheapest(path[:, -1 - age :], s=1e-4) for age in (1, 2, 4)]
     assert all(m.cost == 2 * m.batch_size + N / m.gradient.refresh for m in rows)
-    generous = look(way, s=1.0)
+    generous = cheapest(path, s=1.0)
     # With noise to spare the oldest anchor is cheapest, and with none the youngest.
     assert generous.gradient.refresh == 40
-    assert look(way, s=1e-9).gradient.refresh == 10
-    assert look(way[:, -1:], s=1.0) is None
+    assert cheapest(path, s=1e-9).gradient.refresh == 10
+    assert cheapest(path[:, -1:], s=1.0) is None
 
 
 def test_refresh_is_checked():
     with pytest.raises(ValueError, match=r"`refresh` must be an integer not below 1; got 0"):
         iso.ControlVariate(refresh=0)
-    with pytest.raises(ValueError, match=r"`order` must be 1 where there is a `refresh`"):
+    with pytest.raises(ValueError, match=r"`order` must be 1 if `refresh` is given"):
         iso.ControlVariate(order=2, refresh=5)
 
 
 @pytest.mark.slow
-def test_anchors_of_a_warm_up_are_free_parameters_already():
+def test_anchors_of_a_warm_up_are_free_parameters():
     """A scale below one, whose logarithm is no scale."""
     y = np.random.default_rng(0).normal(1.0, 0.2, size=500).astype(np.float32)
     posterior = iso.Posterior(
@@ -160,9 +160,10 @@ def test_anchors_of_a_warm_up_are_free_parameters_already():
         lambda p: -p["s"],
         transforms={"m": None, "s": iso.Positive()},
     )
-    found = iso.warmup(posterior, y, {"m": 0.0, "s": 1.0}, progress=False)
-    gradient = iso.ControlVariate(found.gradient.posterior, anchor=found.gradient.anchor, refresh=50)
-    found = dataclasses.replace(found, gradient=gradient, minibatch=WithReplacement())
-    draws = iso.sample(posterior, y, found, num_draws=200, num_chains=2, progress=False)
+    tuned = iso.warmup(posterior, y, {"m": 0.0, "s": 1.0}, progress=False)
+    gradient = iso.ControlVariate(tuned.gradient.posterior, anchor=tuned.gradient.anchor, refresh=50)
+    kernel = dataclasses.replace(tuned.kernel, gradient=gradient, minibatch=WithReplacement())
+    tuned = dataclasses.replace(tuned, kernel=kernel)
+    draws = iso.sample(posterior, y, tuned, num_draws=200, num_chains=2, progress=False)
     # The posterior sd of a scale is s / sqrt(2 N), far more than the error of its mean.
     assert abs(draws.moments.mean["s"].mean() - y.std()) < LIMIT * 0.2 / np.sqrt(1000)

@@ -168,8 +168,8 @@ COVARIANCES = (
         "waiting-contrasts-not-discounted",
         "Contrasts that wait to be merged keep the weight that they came with.",
         "DiagonalLowRank.update",
-        "fill((1 - kappa) * waiting.weights, share)",
-        "fill(waiting.weights, share)",
+        "fill((1 - kappa) * pending.weights, share)",
+        "fill(pending.weights, share)",
         SKETCH,
     ),
     Bug(

@@ -1,4 +1,4 @@
-"""Bad input: one table, each a clear error before anything is computed."""
+"""Bad input: a table of calls, each of which must raise a clear error before anything is computed."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ NORMAL, DATA, INIT = normal_mean()
 
 @pytest.fixture(autouse=True)
 def as_users_run_it():
-    """Users have no type checker at run time: the library's own errors must do."""
+    """Users have no type checker at run time, so the errors of the library must suffice."""
     jaxtyping.config.update("jaxtyping_disable", True)
     with jax.numpy_rank_promotion("allow"):
         yield
@@ -85,7 +85,7 @@ BAD = {
     "averaging": (lambda: iso.Diagonal(averaging=2.0), ValueError, "`averaging` of `Diagonal`.*2.0"),
     "sampler class": (lambda: call(iso.SGLD), TypeError, r"`sampler` must be an `iso.extend.Sampler`.*SGLD\(\.\.\.\)"),
     "batch size None": (lambda: iso.sample(NORMAL, DATA, INIT, sampler=iso.SGLD(0.1)), ValueError, "`batch_size` must be a number of rows if a sampler is given; got None"),
-    "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` must be None where no sampler is given"),
+    "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` must be None if no sampler is given"),
     "warm-up and sampler": (lambda: iso.sample(NORMAL, DATA, iso.warmup(NORMAL, DATA, INIT), sampler=iso.SGLD(0.1), batch_size=4), ValueError, "`init` must be a pytree of parameters if a sampler is given"),
     "order of expansion": (lambda: iso.ControlVariate(order=3), ValueError, "`order` must be 1 or 2; got 3"),
     "tickets": (lambda: iso.data.Weighted(np.array([1, 0])), ValueError, "`tickets` must be one positive integer for each row"),
@@ -168,7 +168,7 @@ def test_bad_input_is_refused_before_any_step(make, error, message, monkeypatch)
     assert not isinstance(caught.value, AssertionError)
 
 
-def test_an_error_of_the_model_comes_with_the_shapes_it_met():
+def test_an_error_of_the_model_names_the_shapes_it_was_called_with():
     with pytest.raises(TypeError) as caught:
         call(model=(posterior(lambda t, d: jnp.dot(t, jnp.ones(5))), DATA, INIT))
     assert any(
@@ -177,7 +177,7 @@ def test_an_error_of_the_model_comes_with_the_shapes_it_met():
 
 
 @pytest.mark.slow
-def test_start_per_chain_is_told_from_shapes():
+def test_start_per_chain_is_inferred_from_shapes():
     model = posterior(lambda t, d: -0.5 * jnp.dot(d - t, d - t))
     draws = call(model=(model, DATA, jnp.zeros((3, 2))), num_draws=2)
     assert draws.posterior.shape == (3, 2, 2)
@@ -192,7 +192,7 @@ def test_as_many_parameters_as_chains_do_not_confuse_the_error():
 
 @pytest.mark.slow
 def test_parameters_of_16_bits_move_in_32():
-    """The model sees what it was written for, and a step of less than its rounding is not lost."""
+    """The model receives the dtype it was written for, and a step smaller than its rounding is not lost."""
     seen = []
 
     def log_likelihood(t, d):
@@ -206,13 +206,13 @@ def test_parameters_of_16_bits_move_in_32():
     assert len(np.unique(draws.posterior)) > 100
 
 
-def test_what_is_refused_beside_what_is_not():
+def test_valid_neighbours_of_bad_input_are_accepted():
     """The first-order form needs no root, and the latest batch alone may damp an explicit step."""
     assert iso.ModifiedSGLD(0.1, iso.MatrixFree(), form="first-order").needs.operator
     for scheme in ("euler", "euler-midpoint"):
         assert iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme=scheme).covariance.averaging == 1.0
 
 
-def test_hyper_parameters_inside_a_transformation_are_not_judged():
+def test_hyper_parameters_inside_a_transformation_are_not_checked():
     built = jax.vmap(lambda h: iso.SGLD(h))(jnp.asarray([0.1, 0.2]))
     assert built.step_size.shape == (2,)

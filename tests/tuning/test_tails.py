@@ -1,4 +1,4 @@
-"""Posteriors that reach farther than their curvature says: seen by the warm-up, and sampled all the same."""
+"""Posteriors with longer tails than their curvature suggests: the warm-up detects them, and draws are right."""
 
 import math
 
@@ -29,7 +29,7 @@ def tail_of(posterior, data, start):
 
 
 def log_gamma(shape, temperature=1.0):
-    """The logarithm of a gamma variable, of which the rows say nothing, beside a parameter that they tell."""
+    """The log of a gamma variable, about which the rows say nothing, and a parameter that they determine."""
     return iso.Posterior(
         lambda p, row: -0.5 * (row - p[1]) ** 2,
         lambda p: shape * p[0] - jnp.exp(p[0]),
@@ -40,14 +40,14 @@ def log_gamma(shape, temperature=1.0):
 ROWS = jnp.asarray(np.random.default_rng(0).normal(size=2000), jnp.float32)
 
 
-def test_of_a_long_tail_the_drop_is_told_and_the_wall_on_its_other_side(quick_compilation):
+def test_a_long_tail_comes_with_its_rise_and_the_wall_on_the_other_side(quick_compilation):
     tail, mode, _ = tail_of(log_gamma(0.5), ROWS, jnp.asarray([math.log(0.5), 0.0]))
     assert mode == pytest.approx(math.log(0.5), abs=0.05)
     far = -5 / 0.5**0.5
     assert (tail.index, tail.far) == (0, -5.0)
     assert tail.rise == pytest.approx(0.5 * (math.exp(far) - 1 - far), abs=0.02)
     assert tail.slowest == pytest.approx(2 * tail.rise / 25, rel=1e-6)
-    # Where U has risen by at most 4.5, and by no less than one step nearer to the mode: e^x of the curvature there.
+    # The curvature, e^x, is that at the first of distances shrinking by 0.7 at which U has risen by less than 4.5.
     rise = lambda t: 0.5 * (math.exp(t / 0.5**0.5) - 1 - t / 0.5**0.5)
     assert rise(0.7 * math.log(tail.stiffest) * 0.5**0.5) < rise(math.log(tail.stiffest) * 0.5**0.5) < 4.5
     assert rise(math.log(tail.stiffest) * 0.5**0.5 / 0.7) > 4.5
@@ -67,8 +67,8 @@ def test_what_is_long_depends_on_the_temperature(quick_compilation):
     assert tail.rise == pytest.approx(0.5 * (math.exp(far) - 1 - far), abs=0.02)
 
 
-def test_a_few_rows_among_many_are_seen(quick_compilation):
-    """All that is known of a group is twenty rows without a single event; the prior decides how far down it goes."""
+def test_a_few_informative_rows_among_many_are_noticed(quick_compilation):
+    """A group has twenty rows without a single event; the prior decides how low its rate may be."""
     rng, N = np.random.default_rng(3), 20_000
     group = np.zeros(N, np.float32)
     group[rng.choice(N, 20, replace=False)] = 1
@@ -88,16 +88,16 @@ def test_a_few_rows_among_many_are_seen(quick_compilation):
     assert (tail.index, tail.far) == (0, -5.0)
 
 
-def test_nothing_is_told_of_what_rounding_hides(quick_compilation):
-    """Counts around 1,000 without the constants of their density: a sum of 10^9, of which 32 bits hold hundreds."""
+def test_no_tail_is_reported_if_rounding_could_hide_it(quick_compilation):
+    """Counts around 1,000 without the constants of their density: a sum of 10^9, which 32 bits round by hundreds."""
     y = jnp.asarray(np.random.default_rng(4).poisson(1000, size=200_000), jnp.float32)
     posterior = iso.Posterior(lambda p, row: row * p[0] - jnp.exp(p[0]))
     assert abs(float(posterior.log_density(jnp.asarray([6.9]), y))) > 1e9
     assert tail_of(posterior, y, jnp.asarray([6.9]))[0] is None
 
 
-def test_long_rows_are_taken_a_few_at_a_time(quick_compilation, monkeypatch):
-    """Whatever the number of parameters; few pairs of a place and a row are not filled up to many."""
+def test_long_rows_are_evaluated_a_few_at_a_time(quick_compilation, monkeypatch):
+    """Whatever the number of parameters; a small number of pairs of point and row is not padded to a large one."""
     seen = []
 
     def pairs(posterior, center, moves, data, which, row):
@@ -119,21 +119,21 @@ def test_the_warm_up_takes_all_rows_and_a_step_that_fits_the_wall(quick_compilat
     assert tuned.gradient.all_rows
     assert tuned.batch_size == len(ROWS)
     assert tail.stiffest > 2 * metric.stiffest
-    # The wall is the same for any seed; the slowest frequency may be another than that of the tail.
+    # The wall is the same for any seed; the slowest frequency may differ from that of the tail.
     assert tuned.sampler.step_size == pytest.approx(0.7 / tail.stiffest**0.5, rel=0.02)
     assert tuned.sampler.friction < 1.02 * tail.slowest**0.5
 
 
 @pytest.mark.slow
 def test_a_batch_that_is_given_is_kept(quick_compilation):
-    """Then chains from several places do what they can, and the record says why."""
+    """Chains then start from several points, and the record says why."""
     tuned = iso.warmup(log_gamma(0.5), ROWS, jnp.zeros(2), batch_size=64, progress=False)
     assert tuned.batch_size == 64
-    assert "farther than a normal one" in str({r[0]: r[2] for r in tuned.reasons}["start"])
+    assert "has a long tail" in str({r[0]: r[2] for r in tuned.reasons}["start"])
 
 
 @pytest.mark.slow
-def test_a_variance_that_may_be_zero_is_sampled_right_by_default():
+def test_a_variance_that_may_be_zero_is_sampled_correctly_by_default():
     """Errors of variance 1 + v with v about zero: control variates and minibatches cut the tail of log v."""
     N = 30_000
     y = np.random.default_rng(1).normal(size=N)
@@ -148,7 +148,7 @@ def test_a_variance_that_may_be_zero_is_sampled_right_by_default():
     )
     (choice,) = (reason for reason in draws.record.reasons if reason.choice == "gradient")
     assert choice.value == "all rows"
-    assert "near the coordinate of `v`: at -5 sd" in choice.why
+    assert "along the coordinate of `v`: at -5 sd" in choice.why
     # The mean integrated out; over log v.
     grid = np.linspace(-30, 0, 100_001)
     v = np.exp(grid)

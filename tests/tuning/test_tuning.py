@@ -1,4 +1,4 @@
-"""The warm-up: mode, coordinates, shares of rows, and the answer of `iso.sample` given nothing but the model."""
+"""The warm-up: mode, coordinates, tickets of rows, and the draws of `iso.sample` given nothing but the model."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def reasons(chosen):
 
 
 def regression(num_data=20_000):
-    """Correlated columns on scales from 0.01 to 100, known noise: the posterior is normal, and known."""
+    """Correlated columns on scales from 0.01 to 100, known noise: the posterior is normal with known moments."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(num_data, 4)) @ np.linalg.cholesky(0.2 * np.eye(4) + 0.8) * [0.01, 1.0, 1.0, 100.0]
     y = x @ [20.0, -1.0, 0.5, 0.01] + rng.normal(size=num_data)
@@ -64,8 +64,8 @@ def test_newton_where_the_hessian_misleads(name):
     grid = np.linspace(4.5, 5.5, 201)
     u = [-float(posterior.log_density({"m": jnp.asarray(m), "s": top.point.theta["s"]}, x)) for m in grid]
     assert abs(float(top.point.theta["m"]) - grid[int(np.argmin(u))]) < 0.1 * 3 / np.sqrt(3000) + 0.005
-    found = metric.find_metric(posterior, jnp.asarray(x), top, key=jax.random.key(0))
-    assert ("Fisher" in found.kind) == (name == "laplace")
+    fitted = metric.find_metric(posterior, jnp.asarray(x), top, key=jax.random.key(0))
+    assert ("Fisher" in fitted.kind) == (name == "laplace")
 
 
 def test_whitened_curvature_is_the_identity():
@@ -73,7 +73,7 @@ def test_whitened_curvature_is_the_identity():
     chart = metric.whitened(matrix, jnp.zeros(3))
     np.testing.assert_allclose(chart.root.T @ matrix @ chart.root, np.eye(3), atol=1e-5)
     np.testing.assert_allclose(chart.root @ chart.inverse, np.eye(3), atol=1e-5)
-    # Each coordinate is nearest to its own parameter: v_j has its largest correlation with theta_j.
+    # Each coordinate is closest to the parameter of the same index: v_j has its largest correlation with theta_j.
     correlation = np.asarray(chart.root) / np.sqrt(np.diag(np.linalg.inv(matrix)))[:, None]
     assert (np.argmax(np.abs(correlation), axis=0) == np.arange(3)).all()
 
@@ -101,8 +101,8 @@ def test_the_probe_measures_the_noise():
     posterior = logistic_regression()
     top = newton.climb(posterior, data, jnp.zeros(5), seed=0)
     chart = metric.whitened(top.point.hessian, top.point.theta)
-    look = Probe(posterior, data, chart, 1.0)
-    rows = look.all_rows(key=jax.random.key(0))
+    probe = Probe(posterior, data, chart, 1.0)
+    rows = probe.all_rows(key=jax.random.key(0))
     z, a = x @ np.asarray(chart.root, np.float64), np.asarray(top.point.theta, np.float64)
     at = lambda w: (y / (1 + np.exp(y * (x @ w))))[:, None] * z
     exact = 2000 * np.mean(np.sum((at(a) - at(a).mean(0)) ** 2, axis=1)) * 2000 / 5
@@ -110,7 +110,7 @@ def test_the_probe_measures_the_noise():
         exact, rel=0.35
     )  # 30 squares of normal numbers: 5 x 0.26 / sqrt(...)
     assert rows.noise(2) < 0.1 * rows.noise(1) < 0.01 * rows.noise(0)
-    worst = look.lead(posterior, np.ones(2000, int), np.zeros(0, int), key=jax.random.key(1))
+    worst = probe.lead(posterior, np.ones(2000, int), np.zeros(0, int), key=jax.random.key(1))
     moment = 2000 * at(a).T @ at(a)
     assert worst == pytest.approx(np.linalg.eigvalsh(moment)[-1], rel=0.1)
 
@@ -119,9 +119,9 @@ def test_the_probe_measures_the_noise():
 def test_the_record_is_reusable_and_says_why():
     posterior, data, *_ = regression(2000)
     tuned = iso.warmup(posterior, data, jnp.zeros(4), seed=3)
-    told = str(tuned)
+    printed = str(tuned)
     for name in ("mode", "preconditioner", "gradient", "minibatch", "batch_size", "step_size", "friction"):
-        assert name in told
+        assert name in printed
     assert tuned.passes < 15
     common = {"num_draws": 20, "num_chains": 2, "seed": 3, "progress": False}
     first = iso.sample(posterior, data, tuned, **common)
@@ -162,7 +162,7 @@ def test_the_default_on_a_normal_posterior(temperature):
 
 @pytest.mark.slow
 def test_the_default_on_a_skewed_posterior():
-    """Rare events: 100 of 20,000. Against importance-free quadrature in two dimensions."""
+    """Rare events: 100 of 20,000. Against quadrature in two dimensions."""
     rng = np.random.default_rng(5)
     x = np.column_stack([rng.normal(size=20_000), np.ones(20_000)])
     y = np.where(rng.random(20_000) < 1 / (1 + np.exp(5.8 - 0.8 * x[:, 0])), 1.0, -1.0)
@@ -201,12 +201,12 @@ def small(temperature=1.0):
 
 
 @pytest.mark.slow
-def test_a_warm_up_serves_its_own_posterior_data_and_batch():
+def test_a_setup_is_refused_for_another_posterior_data_or_batch():
     posterior, data = small()
     tuned = iso.warmup(posterior, data, jnp.zeros(2))
-    with pytest.raises(ValueError, match=r"setup of this very data"):
+    with pytest.raises(ValueError, match=r"setup for this data; it was made for other data"):
         iso.sample(posterior, {**data, "y": -data["y"]}, tuned)
-    with pytest.raises(ValueError, match=r"setup of this very posterior"):
+    with pytest.raises(ValueError, match=r"setup for this posterior; it was made for another posterior"):
         iso.sample(logistic_regression(2.0), data, tuned)
     with pytest.raises(ValueError, match=r"`batch_size` must be that of the setup"):
         iso.sample(posterior, data, tuned, batch_size=tuned.batch_size + 1)
@@ -217,11 +217,11 @@ def test_a_warm_up_serves_its_own_posterior_data_and_batch():
 @pytest.mark.slow
 def test_the_noise_is_measured_in_units_of_the_temperature():
     """At a quarter of the temperature the posterior is half as wide, and s is that of h^2 C / T."""
-    found = [iso.warmup(*small(T), jnp.zeros(2), batch_size=32) for T in (1.0, 0.25)]
-    s = [float(reasons(w)["batch_size"].why.split("s = ")[1].split(" ")[0]) for w in found]
+    setups = [iso.warmup(*small(T), jnp.zeros(2), batch_size=32) for T in (1.0, 0.25)]
+    s = [float(reasons(w)["batch_size"].why.split("s = ")[1].split(" ")[0]) for w in setups]
     # What is left to second order has a variance of the fourth power of the width: 1/16, over T = 1/4.
     assert s[1] / s[0] == pytest.approx(0.25, rel=0.6)
-    assert found[1].starts.spread == pytest.approx(0.5 * found[0].starts.spread)
+    assert setups[1].starts.spread == pytest.approx(0.5 * setups[0].starts.spread)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_rows_without_noise(likelihood):
     assert float(tuned.sampler.step_size) > 0
 
 
-def test_what_a_warm_up_cannot_do_is_said():
+def test_what_a_warm_up_cannot_do_is_refused():
     posterior, data = small()
     cases = (
         (lambda: iso.warmup(posterior, {k: v[:1] for k, v in data.items()}, jnp.zeros(2)), "at least 2 rows"),
@@ -257,8 +257,8 @@ def test_what_a_warm_up_cannot_do_is_said():
 
 
 @pytest.mark.slow
-def test_the_way_for_posteriors_of_no_simple_shape_on_one_that_is_known():
-    """Anchors that move, coordinates from a sketch; the bias of s = 0.15 is at most 3 % (test_moving_anchors.py)."""
+def test_the_warm_up_without_a_mode_on_a_known_posterior():
+    """Moving anchors and coordinates from a sketch; the bias of s = 0.15 is at most 3 % (test_moving_anchors.py)."""
     posterior, data, mean, covariance = regression(20_000)
     problem = prepare(posterior, data, jnp.zeros(4), num_chains=1, init_per_chain=False)
     tuned = explore(problem, "for a test", key=jax.random.key(0), batch_size=None, say=lambda _: None)
@@ -273,7 +273,7 @@ def test_the_way_for_posteriors_of_no_simple_shape_on_one_that_is_known():
 
 
 @pytest.mark.slow
-def test_a_small_network_is_sampled_from_several_places():
+def test_a_small_network_is_sampled_from_several_starting_points():
     """The kinetic temperature is right and the function is found, whether or not the weights agree between chains."""
     rng = np.random.default_rng(7)
     x = rng.uniform(-2, 2, size=(600, 1)).astype(np.float32)
@@ -287,7 +287,7 @@ def test_a_small_network_is_sampled_from_several_places():
     init = {"w": rng.normal(size=(1, 8)), "b": rng.normal(size=8), "v": rng.normal(size=8)}
     init = jax.tree.map(lambda z: jnp.asarray(z, jnp.float32), init)
     draws = iso.sample(posterior, {"x": x, "y": y}, init, num_draws=400, progress=False)
-    assert reasons(draws)["start"].value == "4 places"
+    assert reasons(draws)["start"].value == "4 points"
     assert draws.complete.all()
     summary = draws.summary()
     # 25 parameters and 4 chains of 400 draws 4 units of time apart.

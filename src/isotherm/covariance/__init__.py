@@ -1,4 +1,4 @@
-"""Running estimates of C, the covariance of the noisy force, one file a kind."""
+"""Running estimates of C, the covariance of the noisy force, one kind per file."""
 
 from isotherm.covariance.base import Average as Average
 from isotherm.covariance.base import Covariance as Covariance

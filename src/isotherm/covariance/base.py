@@ -1,7 +1,7 @@
-"""What every estimate of C is: an average along the chain, and the operator that samplers apply.
+"""Base classes of estimates of C: the average along the chain, and the operator that samplers apply.
 
-Nothing here knows a mass. Samplers hand over the noise of M^-1/2 times the force, so C stands for
-M^-1/2 C M^-1/2 and S for h^2 beta C.
+Masses do not occur here. Samplers pass the noise of M^-1/2 times the force, so C stands for M^-1/2 C M^-1/2 and S
+for h^2 beta C.
 """
 
 import abc
@@ -17,29 +17,29 @@ from isotherm.records import GradientEstimate, Needs
 
 
 class Operator(eqx.Module):
-    """A symmetric positive semidefinite matrix C over the parameters, by what it does."""
+    """A symmetric positive semidefinite matrix C over the parameters, as a linear operator."""
 
     inverts: ClassVar[bool] = False
     """Whether `solve_shifted` is exactly the inverse of I + c times what `mv` applies."""
 
     @abc.abstractmethod
     def mv(self, x: PyTree) -> PyTree:
-        """C x."""
+        """Return C x."""
 
     @abc.abstractmethod
     def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
-        """(I + c C)^-1 x."""
+        """Return (I + c C)^-1 x."""
 
     @abc.abstractmethod
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
-        """(I - c C)^1/2 x, and the number of negative eigenvalues that were clipped to 0."""
+        """Return (I - c C)^1/2 x, and the number of negative eigenvalues that were clipped to 0."""
 
 
 class Average(eqx.Module):
-    """The running average of C after `count` batches. `pending` is what a kind keeps back to add in bulk."""
+    """The running average of C after `count` batches. `pending` holds what is yet to be added in bulk."""
 
     count: Int[Array, ""]
-    operator: Any  # an `Operator` of the covariance's own kind
+    operator: Any  # the `Operator` of this kind of covariance
     pending: PyTree = None
 
 
@@ -57,11 +57,11 @@ class Covariance(eqx.Module):
     - `estimate`: `"contrasts"`, unbiased and free: differences between sums over parts of the batch; `"exact"`,
       the paper's formula from one gradient per row.
     - `averaging`: a number is a floor, kappa_t = max(1/t, floor), and 0 the paper's plain average; a function
-      of t = 1, 2, ... gives any other schedule. kappa_1 is 1 in every case, so there is no start value. The
-      count starts again when burn-in ends. A seed of contrasts, taken before the first step, is counted as the
-      batches that would have given them.
-    - `contrasts`: how many a batch gives. 1 is that of its two halves, at no cost; each of several costs one more
-      backward pass.
+      of t = 1, 2, ... gives any other schedule. kappa_1 is always 1, so no initial value is needed. The
+      count restarts when burn-in ends. A seed of contrasts, taken before the first step, counts as the batches
+      that would have given them.
+    - `contrasts`: number of contrasts per batch. One is free, from the two halves of the batch; of several, each
+      costs one more backward pass.
     """
 
     estimate: eqx.AbstractVar[Estimate]
@@ -71,9 +71,9 @@ class Covariance(eqx.Module):
     has_root: eqx.AbstractClassVar[bool]
     """Whether `sqrt_remainder` works, which SGHMC and ModifiedSGLD need."""
     controls_all: eqx.AbstractClassVar[bool]
-    """Whether the average tends to the whole of C, so that no noise is left to itself."""
+    """Whether the average converges to all of C, so that no noise goes uncontrolled."""
     bears_large_steps: eqx.AbstractClassVar[bool]
-    """Whether `solve_shifted` is good enough for the symmetric scheme at s above 0.5."""
+    """Whether `solve_shifted` is accurate enough for the symmetric scheme at s above 0.5."""
 
     def __check_init__(self) -> None:
         name = type(self).__name__
@@ -88,26 +88,26 @@ class Covariance(eqx.Module):
 
     @property
     def needs(self) -> Needs:
-        """What the gradient must bring in every step."""
+        """What the gradient must provide in every step."""
         return Needs.EXACT if self.estimate == "exact" else Needs(contrasts=self.contrasts)
 
     @abc.abstractmethod
     def seed(self, num_parameters: int) -> tuple[int, int]:
-        """Batches, and contrasts of each, to look at before the first step so that it is safe."""
+        """Return how many batches, and contrasts of each, to average before the first step so that it is safe."""
 
     @abc.abstractmethod
     def init(self, position: PyTree) -> Average:
-        """An empty average."""
+        """Return an empty average."""
 
     @abc.abstractmethod
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
-        """The average with the noise of one more batch."""
+        """Return the average with the noise of one more batch."""
 
     @abc.abstractmethod
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
-        """C as the step uses it."""
+        """Return C as the step uses it."""
 
     def kappa(self, t: Int[Array, ""]) -> Float[Array, ""]:
-        """The weight of batch t = 1, 2, ..."""
+        """Return the weight of batch t = 1, 2, ..."""
         kappa = self.averaging(t) if callable(self.averaging) else jnp.maximum(1 / t, self.averaging)
         return jnp.where(t == 1, 1.0, kappa)

@@ -1,4 +1,4 @@
-"""The whole matrix."""
+"""The full matrix C."""
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ from isotherm import tree
 from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
 from isotherm.records import GradientEstimate
 
-_SEED_BLOCK = 64  # contrasts of one batch while seeding
+_SEED_BLOCK = 64  # contrasts per batch while seeding
 
 
 class DenseOperator(Operator):
@@ -39,7 +39,7 @@ class DenseOperator(Operator):
 
 
 class Dense(Covariance):
-    __doc__ = f"""The whole matrix: O(d^2) memory and work in a step. {Covariance.__doc__}"""
+    __doc__ = f"""The full matrix: O(d^2) memory and work per step. {Covariance.__doc__}"""
 
     estimate: Estimate = eqx.field(default="contrasts", static=True)
     averaging: Averaging = 0.0
@@ -50,8 +50,8 @@ class Dense(Covariance):
     bears_large_steps = True
 
     def seed(self, num_parameters: int) -> tuple[int, int]:
-        # The average of a few contrasts has their few directions, each far too large. With four times as many
-        # contrasts as parameters no eigenvalue is more than about (1 + 1/2)^2 times too large.
+        # The average of a few contrasts spans few directions, each with far too large an eigenvalue. With four
+        # times as many contrasts as parameters, no eigenvalue is more than about (1 + 1/2)^2 times too large.
         if self.estimate == "exact":
             return 0, 0
         return -(-4 * num_parameters // _SEED_BLOCK), _SEED_BLOCK

@@ -1,4 +1,4 @@
-"""The variance of each parameter's gradient, and nothing between them."""
+"""The variance of each parameter's gradient, without correlations."""
 
 import equinox as eqx
 import jax
@@ -30,7 +30,7 @@ class DiagonalOperator(Operator):
 
 
 class Diagonal(Covariance):
-    __doc__ = f"""Only the variance of each parameter's gradient: O(d). {Covariance.__doc__}"""
+    __doc__ = f"""The variance of each parameter's gradient alone: O(d). {Covariance.__doc__}"""
 
     estimate: Estimate = eqx.field(default="contrasts", static=True)
     averaging: Averaging = 0.0
@@ -56,17 +56,17 @@ class Diagonal(Covariance):
         return average.operator
 
 
-SEED = 16  # half-batch contrasts, after which a variance is within a factor of two
+SEED = 16  # half-batch contrasts, which give a variance to within a factor of two
 
 
 def zero(position: PyTree) -> DiagonalOperator:
-    """C = 0, in 32 bits or more."""
+    """Return C = 0, in 32 bits or more."""
     wide = lambda x: jnp.zeros(x.shape, jnp.promote_types(x.dtype, jnp.float32))
     return DiagonalOperator(jax.tree.map(wide, position))
 
 
 def blend(old: DiagonalOperator, contrasts: PyTree, kappa: Float[Array, ""]) -> DiagonalOperator:
-    """(1 - kappa) old + kappa (mean of z * z over the contrasts)."""
+    """Return (1 - kappa) old + kappa (mean of z * z over the contrasts)."""
 
     def one(v: Array, z: Array) -> Array:
         z, k = z.astype(v.dtype), kappa.astype(v.dtype)

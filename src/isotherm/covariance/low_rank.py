@@ -12,16 +12,16 @@ from isotherm.errors import check_count
 from isotherm.records import GradientEstimate
 
 _SEED_BATCHES = 8
-_ROUNDS = 4  # of a fixed point that halves its error in each
-EVERY = 16  # batches, of which a large model gives one to the leading directions
-_SMALL = 2**20  # numbers in the basis, up to which every batch is used for the leading directions
+_ROUNDS = 4  # of a fixed-point iteration, each of which halves the error
+EVERY = 16  # in a large model, one batch of this many is used for the leading directions
+_SMALL = 2**20  # most numbers in the basis for which every batch is used
 
 
 class LowRankOperator(Operator):
     """C = diag(rest) + sum_j values_j b_j b_j', with orthonormal b_j, leaf by leaf: nothing is ravelled.
 
-    Functions of C are composed from those of its two parts as if `rest` were, along b_j, its mean there, `inside`_j:
-    exact where it is constant, and else to first order in its variation.
+    Functions of C are composed from those of its two parts, with `rest` replaced along b_j by its mean `inside`_j.
+    That is exact if `rest` is constant, and otherwise correct to first order in its variation.
     """
 
     rest: PyTree[Array]
@@ -54,15 +54,15 @@ class LowRankOperator(Operator):
         return jax.tree.map(root, left, x, along), clipped
 
     def _along(self, weights: Float[Array, " rank"], x: PyTree) -> PyTree:
-        """sum_j weights_j b_j b_j'x."""
+        """Return sum_j weights_j b_j b_j'x."""
         return tree.combine(weights * tree.products(self.basis, x), self.basis)
 
 
 class Pending(eqx.Module):
-    """Contrasts that wait to be added to the leading directions, each with its weight in the average by now.
+    """Contrasts waiting to be merged into the leading directions, each with its current weight in the average.
 
-    `diagonal` is that of the whole average, `covered` what the leading directions have of it, `values` their
-    eigenvalues, and `kept` the weight that is left of them.
+    `diagonal` is the diagonal of the whole average, `covered` the part of it due to the leading directions, `values`
+    their eigenvalues, and `kept` the weight that they retain.
     """
 
     diagonal: PyTree[Array]
@@ -75,10 +75,10 @@ class Pending(eqx.Module):
 
 class DiagonalLowRank(Covariance):
     __doc__ = f"""The diagonal and `rank` leading directions. {Covariance.__doc__}
-    - `rank`: how many directions. They are the leading eigenvectors of the running average, tracked by merging
-      `rank` contrasts at a time into a truncated eigendecomposition; what they leave goes to the diagonal, so that
-      the diagonal of C is kept whole. Memory is 2 rank d numbers, and as much again within a step. Take one to two
-      times the effective rank tr(C)^2 / tr(C^2) of the noise.
+    - `rank`: number of directions. They are the leading eigenvectors of the running average, tracked by merging
+      `rank` contrasts at a time into a truncated eigendecomposition; what they leave out goes to the diagonal, so
+      that the diagonal of C is preserved. Memory is 2 rank d numbers, and as much again during a step. Take one to
+      two times the effective rank tr(C)^2 / tr(C^2) of the noise.
     """
 
     rank: int = eqx.field(default=16, static=True)
@@ -100,7 +100,7 @@ class DiagonalLowRank(Covariance):
 
     def init(self, position: PyTree) -> Average:
         wide = lambda x: jnp.promote_types(x.dtype, jnp.float32)
-        # Arrays of their own, so that a program may take them over one by one.
+        # Separate arrays, so that a compiled program can reuse the memory of each.
         zeros = lambda *shape: jax.tree.map(lambda x: jnp.zeros((*shape, *x.shape), wide(x)), position)
         dtype = jnp.result_type(*(wide(x) for x in jax.tree.leaves(position)))
         values = lambda: jnp.zeros(self.rank, dtype)
@@ -109,30 +109,30 @@ class DiagonalLowRank(Covariance):
         return Average(jnp.zeros((), jnp.int32), operator, pending)
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
-        t, old, waiting = average.count + 1, average.operator, average.pending
+        t, old, pending = average.count + 1, average.operator, average.pending
         z = jax.tree.map(lambda r, x: x.astype(r.dtype), old.rest, estimate.contrasts)
         kappa, count = self.kappa(t).astype(old.values.dtype), jax.tree.leaves(z)[0].shape[0]
-        diagonal = blend(DiagonalOperator(waiting.diagonal), z, kappa).values
-        kept, share = (1 - kappa) * waiting.kept, jnp.full((count,), kappa)
-        leading = Leading(old.basis, waiting.values, old.values, old.inside, waiting.covered)
+        diagonal = blend(DiagonalOperator(pending.diagonal), z, kappa).values
+        kept, share = (1 - kappa) * pending.kept, jnp.full((count,), kappa)
+        leading = Leading(old.basis, pending.values, old.values, old.inside, pending.covered)
         if count >= self.rank:
-            rows, weights = waiting.rows, waiting.weights
+            rows, weights = pending.rows, pending.weights
             leading, kept = _merged(leading, kept, z, share, diagonal), jnp.ones_like(kept)
         else:
-            # Fill the buffer; when it is full, merge it and empty it. Of a large model every sixteenth batch goes in.
+            # Fill the buffer; when it is full, merge and empty it. In a large model every sixteenth batch is used.
             every = 1 if self.rank * tree.size(old.rest) <= _SMALL else EVERY
             slots = self.rank // count
             start = ((t - 1) // every % slots) * count
             fill = lambda buffer, x: jax.lax.dynamic_update_slice_in_dim(buffer, x, start, axis=0)
-            rows, weights = jax.tree.map(fill, waiting.rows, z), fill((1 - kappa) * waiting.weights, share)
+            rows, weights = jax.tree.map(fill, pending.rows, z), fill((1 - kappa) * pending.weights, share)
             due = t % (every * slots) == 0
 
             def merge(carry: tuple[Leading, PyTree, Array]) -> tuple[Leading, PyTree, Array]:
                 leading, rows, due = carry
-                # Rows that left the loop as they came would have their products computed in every step.
+                # If the loop returned the rows unchanged, their products would be computed in every step.
                 return _merged(leading, kept, rows, weights, diagonal), tree.zeros_like(rows), ~due
 
-            # A loop of at most one round: under `vmap` a `cond` would merge in every step.
+            # A loop of at most one iteration: under `vmap` a `cond` would merge in every step.
             leading, rows, _ = jax.lax.while_loop(lambda carry: carry[2], merge, (leading, rows, due))
             kept, weights = jnp.where(due, 1, kept), jnp.where(due, 0, weights)
         rest = _positive(tree.subtract(diagonal, leading.covered))
@@ -145,9 +145,10 @@ class DiagonalLowRank(Covariance):
 
 
 class Leading(eqx.Module):
-    """Orthonormal directions and their eigenvalues, of which `added` goes beyond the diagonal and `inside` is in it.
+    """Orthonormal directions and their eigenvalues.
 
-    `covered` is the diagonal of what they add.
+    The diagonal already holds the part `inside` of each eigenvalue, and the direction adds the part `added`.
+    `covered` is the diagonal of what the directions add.
     """
 
     basis: PyTree[Array]
@@ -164,7 +165,7 @@ def _merged(
     weights: Float[Array, " k"],
     diagonal: PyTree[Array],
 ) -> Leading:
-    """The leading directions of kept (old) + (1 - kept) (weighted mean of z z' over the rows)."""
+    """Return the leading directions of kept (old) + (1 - kept) (weighted mean of z z' over the rows)."""
     rank = old.values.shape[0]
     weights = (1 - kept) * weights / jnp.maximum(jnp.sum(weights), jnp.finfo(weights.dtype).tiny)
     scales = jnp.sqrt(jnp.concatenate([kept * old.values, weights]))
@@ -173,13 +174,13 @@ def _merged(
     gram = jnp.block([[tree.grams(old.basis, old.basis), cross], [cross.T, tree.grams(rows, rows)]])
     values, vectors = jnp.linalg.eigh(scales[:, None] * gram * scales[None, :])
     values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
-    # Directions that are not there yet have length zero rather than a random one.
-    there = values > 1e-6 * values[0]
-    inverse = jnp.where(there, jax.lax.rsqrt(jnp.where(there, values, 1)), 0)
+    # Directions that are not filled yet have length zero instead of pointing at random.
+    filled = values > 1e-6 * values[0]
+    inverse = jnp.where(filled, jax.lax.rsqrt(jnp.where(filled, values, 1)), 0)
     mix = inverse[:, None] * vectors.T * scales[None, :]
     basis = jax.tree.map(jnp.add, tree.combine(mix[:, :rank], old.basis), tree.combine(mix[:, rank:], rows))
-    # Along b_j the diagonal has a part of the eigenvalue already: what the direction adds is the rest of it.
-    values, squares = jnp.where(there, values, 0), jax.tree.map(jnp.square, basis)
+    # Along b_j the diagonal already holds a part of the eigenvalue; the direction adds the rest.
+    values, squares = jnp.where(filled, values, 0), jax.tree.map(jnp.square, basis)
     added = values
     for _ in range(_ROUNDS):
         covered = tree.combine(added, squares)

@@ -10,9 +10,9 @@ from isotherm.records import GradientEstimate, LinearOperator, Needs
 
 
 class MatrixFreeOperator(Operator):
-    """C of one batch; the inverse is that of the running diagonal.
+    """C of one batch, with the inverse of the running diagonal.
 
-    The batch's own C inside the inverse would correlate with the force and shift the mean.
+    An inverse with C of the same batch would correlate with the force and shift the mean.
     """
 
     batch: LinearOperator
@@ -31,16 +31,16 @@ class MatrixFreeOperator(Operator):
 
 
 class MatrixFree(Covariance):
-    r"""C of the current batch, applied by one pass forwards and one backwards: $Cx = G_c^T(G_cx)/(n-1)$.
+    r"""C of the current batch, applied by one forward and one backward pass: $Cx = G_c^T(G_cx)/(n-1)$.
 
-    No averaging and no matrix: all directions are controlled, at the cost of about one more gradient. The batch's
-    own fluctuations add the relative heat kappa_4 tr(S)/(4n). Beside it a running diagonal is kept, for the
-    inverse of the symmetric scheme and for what is reported as s.
+    There is no averaging and no matrix. All directions are controlled, at the cost of about one more gradient. The
+    fluctuations of a single batch add the relative heat kappa_4 tr(S)/(4n). A running diagonal is kept as well, for
+    the inverse in the symmetric scheme and for the s that is reported.
 
     **Arguments:**
 
-    - `averaging`: of the diagonal: a number is a floor, kappa_t = max(1/t, floor), and 0 the plain average; a
-      function of t = 1, 2, ... gives any other schedule.
+    - `averaging`: how the diagonal is averaged. A number is a floor, kappa_t = max(1/t, floor), and 0 the
+      plain average; a function of t = 1, 2, ... gives any other schedule.
     """
 
     averaging: Averaging = 0.0
@@ -72,5 +72,5 @@ class MatrixFree(Covariance):
                 "`operator` of the gradient's estimate must be given for `MatrixFree`; got None. "
                 "Return one whose `mv` applies C, or use `iso.DiagonalLowRank(rank)`."
             )
-        # The average of all batches hardly knows this one, so its inverse is all but independent of the force.
+        # One batch has little weight in the average of all, so the inverse is almost independent of the force.
         return MatrixFreeOperator(estimate.operator, average.operator)

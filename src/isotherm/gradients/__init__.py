@@ -1,4 +1,4 @@
-"""From a batch of rows to a force and its noise."""
+"""Estimates of the force, and of its noise, from a batch of rows."""
 
 from isotherm.gradients.control_variate import ControlVariate as ControlVariate
 from isotherm.gradients.minibatch import FullData as FullData

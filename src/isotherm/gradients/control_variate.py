@@ -1,4 +1,4 @@
-"""Control variates: the sum of all gradients at an anchor is known, and only the change from there is estimated."""
+"""Control variates: the gradient of all rows at an anchor is known, and batches estimate only the change from it."""
 
 from typing import Any, Literal
 
@@ -16,21 +16,22 @@ from isotherm.sums import passes
 
 
 class ControlVariate(Gradient):
-    r"""The minibatch gradient of what a Taylor expansion around an anchor $a$ leaves of each row.
+    r"""The gradient of a Taylor expansion around an anchor $a$, plus a minibatch gradient of the remainder.
 
     $$\tilde F = \sum_{i=1}^N\bigl[g_i(a) + H_i(a)\,\delta\bigr] + \nabla\log\pi(\theta)
       + \frac Nn\sum_{i\in B}\bigl[g_i(\theta) - g_i(a) - H_i(a)\,\delta\bigr], \qquad \delta = \theta - a,$$
 
-    without the terms in $H_i$, the Hessians of the rows, to order 1. It has no bias, and its noise is that of the
-    differences: near a mode smaller by the distance from the anchor over the distance on which a row's gradient
-    changes, to the power of the order. The sums over all rows are taken once, in a pass over the data.
+    with the terms in $H_i$, the Hessians of the rows, for order 2 only. It is unbiased, and its noise is that of the
+    differences in the last sum. Near a mode they are smaller than the gradients by a factor r to the power of the
+    order: r is the distance from the anchor over the distance on which a row's gradient changes. The sums over all
+    rows are computed once, in a pass over the data.
 
     **Arguments:**
 
-    - `order`: 1, or 2, which keeps a matrix of d x d numbers and takes about twice as long in a step.
-    - `anchor`: where to expand; the mean of the starts where `None`.
-    - `refresh`: steps after which each chain takes its own position for its anchor, in a pass over the data. For
-      posteriors without one mode, whose chains leave any anchor behind (SVRG); never where `None`.
+    - `order`: 1 or 2. Order 2 keeps a d x d matrix and takes about twice as long per step.
+    - `anchor`: where to expand; the mean of the starts if `None`.
+    - `refresh`: number of steps after which each chain moves its anchor to its current position, by a pass over the
+      data (SVRG). For posteriors without a single mode, whose chains leave any anchor behind. Never if `None`.
     """
 
     posterior: Posterior | None = None
@@ -47,10 +48,10 @@ class ControlVariate(Gradient):
         if self.refresh is not None:
             check_count("refresh", self.refresh, minimum=1)
             if self.order != 1:
-                raise must("order", "1 where there is a `refresh`, which takes no Hessian", self.order)
+                raise must("order", "1 if `refresh` is given, which computes no Hessian", self.order)
 
     def bound(self, posterior: Posterior, data: PyTree, start: PyTree) -> "ControlVariate":
-        """With posterior, anchor and sums filled in where they are open: one pass over the data."""
+        """Return a copy with posterior, anchor and sums filled in where they are missing: one pass over the data."""
         if self.sums is not None:
             return self
         posterior = posterior if self.posterior is None else self.posterior
@@ -67,14 +68,14 @@ class ControlVariate(Gradient):
         return ControlVariate(posterior, order=self.order, anchor=anchor, refresh=self.refresh, sums=sums)
 
     def anchored(self, data: PyTree, thetas: PyTree[Array]) -> "Anchor":
-        """An anchor for each of several chains, along the leading axis of `thetas`: a pass over the data for each."""
+        """Return an anchor for each chain, stacked like `thetas`: one pass over the data for each."""
         assert self.posterior is not None
         value, gradient = passes.sums_at(self.posterior, data, thetas)
         like = tree.ravel(thetas).dtype
         return Anchor(thetas, (jnp.asarray(value, like), jnp.asarray(gradient, like), None))
 
     def at(self, anchor: "Anchor") -> "ControlVariate":
-        """The same around the anchor of one chain."""
+        """Return a copy with the anchor of one chain."""
         return eqx.tree_at(lambda g: (g.anchor, g.sums), self, (anchor.theta, anchor.sums))
 
     def __call__(
@@ -84,10 +85,10 @@ class ControlVariate(Gradient):
 
     @property
     def expanded(self) -> Posterior:
-        """The same posterior: what is left of each row, and in place of the prior the prior and the known sums."""
+        """The same posterior, with the remainders as its rows and the known sums added to its prior."""
         if self.posterior is None or self.anchor is None or self.sums is None:
             raise ValueError(
-                "`ControlVariate` must be bound outside `iso.sample`: `.bound(posterior, data, start)` does it."
+                "`ControlVariate` must be bound outside `iso.sample`. Call `.bound(posterior, data, start)` first."
             )
         rest = Rest(self.posterior, self.anchor, self.order)
         known = Known(self.posterior, self.anchor, self.sums)
@@ -95,21 +96,21 @@ class ControlVariate(Gradient):
 
 
 class Anchor(eqx.Module):
-    """Where a chain's gradient is expanded, and the sums over all rows there."""
+    """The point around which a chain's gradient is expanded, and the sums over all rows at that point."""
 
     theta: PyTree[Array]
     sums: tuple[Array, Array, None]
 
 
 class Rest(eqx.Module):
-    """The log-likelihood of each row less its expansion around the anchor."""
+    """The log-likelihood of each row minus its expansion around the anchor."""
 
     posterior: Posterior
     anchor: PyTree[Array]
     order: int = eqx.field(static=True)
 
     def __call__(self, theta: PyTree, rows: PyTree) -> Float[Array, " n"]:
-        """One value per row."""
+        """Return one value per row."""
         f = lambda x: self.posterior.row_log_likelihoods(x, rows)
         change = tree.subtract(theta, self.anchor)
         along = lambda x: jax.jvp(f, (x,), (change,))
@@ -121,14 +122,14 @@ class Rest(eqx.Module):
 
 
 class Known(eqx.Module):
-    """The log-prior and the expansion of the log-likelihood of all rows."""
+    """The log-prior plus the expansion of the log-likelihood of all rows."""
 
     posterior: Posterior
     anchor: PyTree[Array]
     sums: tuple[Array, Array, Array | None]
 
     def __call__(self, theta: PyTree) -> Float[Array, ""]:
-        """The log-density that needs no rows."""
+        """Return the part of the log-density that needs no rows."""
         value, gradient, hessian = self.sums
         change = tree.ravel(tree.subtract(theta, self.anchor))
         total = self.posterior.prior_log_density(theta) + value + gradient @ change

@@ -1,7 +1,7 @@
-"""From a batch to a noisy force and its noise: the only place where N/n, N^2/n and the sign are applied.
+"""The noisy force from a batch, and its noise: the only place where N/n, N^2/n and the sign are applied.
 
-The noise comes without a gradient per row. Two halves of a batch give the force as their sum and a contrast as
-their difference, for the price of the force alone; see `docs/mathematics.md`.
+The noise is estimated without a gradient per row. Two halves of a batch give the force as their sum and a contrast
+as their difference, at the cost of the force alone; see `docs/mathematics.md`.
 """
 
 import abc
@@ -17,7 +17,7 @@ from isotherm.records import Batch, GradientEstimate, LinearOperator, Needs
 
 
 class Gradient(eqx.Module):
-    """Estimates the force -grad U at a position from a batch. Subclass it for a noise of your own."""
+    """Estimates the force -grad U at a position from a batch. Subclass it for another estimator."""
 
     all_rows: eqx.AbstractClassVar[bool]
 
@@ -25,7 +25,7 @@ class Gradient(eqx.Module):
     def __call__(
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
-        """The force at `position` and, where `needs` asks for it, its noise."""
+        """Return the force at `position` and, if `needs` asks for it, its noise."""
 
 
 class Minibatch(Gradient):
@@ -35,11 +35,11 @@ class Minibatch(Gradient):
       \mathrm{Cov}\,\tilde F = C \approx \frac{N^2}{n}\,f\,V,$$
 
     with $g_i$ the gradient of the log-likelihood of row i, V their Bessel-corrected covariance in the batch
-    and f the plan's finite-population factor. The prior is in the force and not in V. One contrast is that of the
-    two halves, several are sums with random signs, and each has $E[zz^T] = (N^2/n) f V$.
+    and f the plan's finite-population factor. The prior is in the force and not in V. A single contrast is
+    the difference of the two halves, several are sums with random signs, and each has $E[zz^T] = (N^2/n) f V$.
     """
 
-    posterior: Posterior | None = None  # `iso.sample` fills in its own
+    posterior: Posterior | None = None  # filled in by `iso.sample`
 
     all_rows = False
 
@@ -62,7 +62,7 @@ class Minibatch(Gradient):
 
 
 class FullData(Gradient):
-    """The exact gradient on all rows in every step: no noise. For references and for convergence orders."""
+    """The exact gradient on all rows in every step, without noise. For reference runs and convergence orders."""
 
     posterior: Posterior | None = None
 
@@ -80,12 +80,15 @@ class FullData(Gradient):
 
 
 class BatchNoise(eqx.Module):
-    """C of one batch as it acts on a vector: forwards, centre the rows, backwards. No matrix, no row's gradient."""
+    """C of one batch as a linear operator, without a matrix and without a gradient per row.
+
+    A product is a forward pass, centring over the rows, and a backward pass.
+    """
 
     posterior: Posterior
     position: PyTree[Array]
     batch: Batch
-    halved: bool = eqx.field(static=True)  # evaluated as the force was, so that the compiler shares the work
+    halved: bool = eqx.field(static=True)  # evaluate as the force was, so that the compiler shares the work
 
     def mv(self, x: PyTree) -> PyTree:
         """C x."""
@@ -112,24 +115,26 @@ class NoNoise(eqx.Module):
 def _bound(gradient: Minibatch | FullData) -> Posterior:
     if gradient.posterior is None:
         name = type(gradient).__name__
-        raise ValueError(f"`posterior` of `{name}` must be given outside `iso.sample`: {name}(posterior).")
+        raise ValueError(
+            f"`posterior` of `{name}` must be given outside `iso.sample`. Write `{name}(posterior)`."
+        )
     return gradient.posterior
 
 
 def _scale(batch: Batch, factor: float | None = None) -> float:
-    """c in C = c^2 V."""
+    """Return c in C = c^2 V."""
     factor = batch.noise_factor if factor is None else factor
     return batch.num_data * (factor / batch.size) ** 0.5
 
 
 def _split(batch: Batch) -> list[tuple[PyTree, Array | None]]:
-    """Rows and weights in two halves; those of a batch come in an order that says nothing about them."""
+    """Return rows and weights in two halves. The order of the rows in a batch carries no information."""
     first, both = batch.size // 2, (batch.rows, batch.weights)
     return [jax.tree.map(lambda x: x[:first], both), jax.tree.map(lambda x: x[first:], both)]
 
 
 def _values(posterior: Posterior, theta: PyTree, rows: PyTree, weights: Array | None) -> Float[Array, " n"]:
-    """What is summed over a batch."""
+    """Return the weighted log-likelihood of each row."""
     values = posterior.row_log_likelihoods(theta, rows)
     return values if weights is None else values * weights.astype(values.dtype)
 
@@ -151,7 +156,7 @@ def _halves(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEst
     )
     a = batch.size // 2
     b = batch.size - a
-    # (s_A/a - s_B/b) / sqrt(1/a + 1/b) has the covariance V, or what `half_factor` is for.
+    # (s_A/a - s_B/b) / sqrt(1/a + 1/b) has covariance V, up to `half_factor`.
     c = _scale(batch, batch.half_factor) / (1 / a + 1 / b) ** 0.5
     contrast = jax.tree.map(lambda x, y: (c / a * x - c / b * y)[None], sum_a, sum_b)
     total_sum = jax.tree.map(jnp.add, sum_a, sum_b)
@@ -194,7 +199,7 @@ def _with_prior(
     log_likelihood: Float[Array, ""],
     contrasts: PyTree,
 ) -> GradientEstimate:
-    """The estimate from summed gradients and log-likelihoods of the batch."""
+    """Return the estimate from summed gradients and log-likelihoods of the batch."""
     scale = batch.num_data / batch.size
     prior, prior_force = jax.value_and_grad(posterior.prior_log_density)(position)
     force = tree.add_scaled(prior_force, (scale, total))

@@ -1,1 +1,1 @@
-"""What users call to draw samples."""
+"""The functions that users call to draw samples."""

@@ -1,4 +1,4 @@
-"""`setup`: a setup from settings that the user chooses."""
+"""`setup`: a setup prepared from settings that the user chooses."""
 
 from typing import Any
 
@@ -38,10 +38,11 @@ def setup(
     init_scale: float = 0.0,
     init_per_chain: bool | None = None,
 ) -> Setup:
-    """Return a setup for `iso.sample`, to look at first or to sample with several times.
+    """Return a setup for `iso.sample`, to inspect before sampling or to use several times.
 
-    `iso.sample(posterior, data, iso.setup(posterior, data, init, ...))` is `iso.sample(posterior, data, init, ...)`.
-    Arguments as for `iso.sample`; `num_chains` is how many starts `init` has if it has one for each chain.
+    `iso.sample(posterior, data, iso.setup(posterior, data, init, ...))` and `iso.sample(posterior, data, init, ...)`
+    return the same draws.
+    Arguments are those of `iso.sample`. `num_chains` is the number of starts in `init` if it has one per chain.
     """
     return setups(
         posterior,
@@ -76,7 +77,7 @@ def setups(
     init_scale: float,
     init_per_chain: bool | None,
 ) -> list[Setup]:
-    """One setup for each of `samplers`, of the same problem. Everything is checked before anything is computed."""
+    """Return one setup for each of `samplers`. Everything is checked before anything is computed."""
     plan = WithReplacement() if minibatch is None else minibatch
     estimator = Minibatch() if gradient is None else gradient
     for sampler in samplers:
@@ -100,9 +101,9 @@ def setups(
         raise must("batch_size", "a number of rows if a sampler is given", None)
     batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers[0], estimator)
     plan.check(problem.num_data)
-    estimator = _of_problem(estimator, problem)
+    estimator = _for_free_parameters(estimator, problem)
     starts = GivenStarts(problem.init, problem.per_chain, init_scale)
-    made = []
+    prepared = []
     for sampler in samplers:
         sampler = at_temperature(sampler, posterior)
         _check_mass(sampler, problem)
@@ -110,12 +111,12 @@ def setups(
             sampler, estimator, problem.num_data, batch_size, plan, preconditioner, posterior.constraint
         )
         reasons = tuple(_reasons(kernel, {"minibatch": minibatch, "gradient": gradient}, burn_in, thinning))
-        made.append(Setup(problem, kernel, starts, burn_in, thinning, reasons))
-    return made
+        prepared.append(Setup(problem, kernel, starts, burn_in, thinning, reasons))
+    return prepared
 
 
-def _of_problem(gradient: Gradient, problem: Problem) -> Gradient:
-    """The gradient of the free parameters, if it was left open or is that of the posterior as given."""
+def _for_free_parameters(gradient: Gradient, problem: Problem) -> Gradient:
+    """Return the gradient for the free parameters, if its posterior is open or is the user's posterior."""
     target = getattr(gradient, "posterior", problem.free)
     if hasattr(gradient, "posterior") and (target is None or target is problem.posterior):
         gradient = eqx.tree_at(lambda g: g.posterior, gradient, problem.free, is_leaf=lambda x: x is None)
@@ -126,15 +127,15 @@ def _of_problem(gradient: Gradient, problem: Problem) -> Gradient:
 
 
 def _check_mass(sampler: Sampler, problem: Problem) -> None:
-    """Refuse a mass that does not fit the parameters, by the shapes alone."""
+    """Raise if the shapes of the mass do not fit the parameters."""
     start = jax.tree.map(lambda x: x[0], problem.init) if problem.per_chain else problem.init
     jax.eval_shape(lambda x: sampler.init(x, key=jax.random.key(0)), start)
 
 
 def _reasons(kernel: Kernel, given: dict[str, Any], burn_in: int, thinning: int) -> list[Reason]:
-    """What was chosen and what was left at its default."""
-    sampler, chart = describe(kernel.sampler), kernel.preconditioner
-    told = lambda name: "the default" if given[name] is None else "given"
+    """Return the settings, with which were given and which are defaults."""
+    sampler, preconditioner = describe(kernel.sampler), kernel.preconditioner
+    origin = lambda name: "the default" if given[name] is None else "given"
     rows = [Reason("sampler", sampler.pop("name"), "given")]
     for name, value in sampler.items():
         if value is not None:
@@ -142,10 +143,10 @@ def _reasons(kernel: Kernel, given: dict[str, Any], burn_in: int, thinning: int)
             rows.append(Reason(name, f"{value:.4g}" if isinstance(value, float) else str(value), ""))
     return [
         *rows,
-        Reason("gradient", type(kernel.gradient).__name__, told("gradient")),
-        Reason("minibatch", type(kernel.minibatch).__name__, told("minibatch")),
+        Reason("gradient", type(kernel.gradient).__name__, origin("gradient")),
+        Reason("minibatch", type(kernel.minibatch).__name__, origin("minibatch")),
         Reason("batch_size", str(kernel.batch_size), f"of {kernel.num_data} rows"),
-        Reason("preconditioner", "none" if chart is None else type(chart).__name__, ""),
+        Reason("preconditioner", "none" if preconditioner is None else type(preconditioner).__name__, ""),
         Reason("burn_in", str(burn_in), "steps"),
         Reason("thinning", str(thinning), "steps"),
     ]

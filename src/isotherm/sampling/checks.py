@@ -1,4 +1,4 @@
-"""Checks of arguments: what can be refused before anything is computed, by name, value and repair."""
+"""Checks of arguments, made before anything is computed. Errors name the argument, its value and a repair."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from isotherm.samplers.base import Sampler
 def check_kinds(
     posterior: Any, sampler: Any, minibatch: Any, gradient: Any, preconditioner: Any = None
 ) -> None:
-    """Each argument is of the kind its name says."""
+    """Raise unless each argument has the type that its name says."""
     for name, value, kind in (
         ("posterior", posterior, Posterior),
         ("sampler", sampler, Sampler),
@@ -40,48 +40,49 @@ def check_kinds(
 
 
 def check_open(**arguments: Any) -> None:
-    """Refuse what a warm-up would overrule."""
+    """Raise if an argument is given that a warm-up would override."""
     for name, value in arguments.items():
         if value is not None:
-            raise must(
-                name, "None where no sampler is given", value, "Give a sampler as well.", error=TypeError
-            )
+            raise must(name, "None if no sampler is given", value, "Give a sampler as well.", error=TypeError)
 
 
 def check_temperature(posterior: Posterior, sampler: Sampler) -> None:
-    """With transforms the volume is counted at the temperature of the posterior, which must be that of the run."""
+    """Raise if the sampler sets another temperature than a posterior with transforms.
+
+    The volume of the transforms is counted at the temperature of the posterior.
+    """
     T = sampler.temperature
     if posterior.transforms is None or T is None:
         return
     if callable(T) or float(T) != float(posterior.temperature):
         raise must(
             f"temperature` of `{type(sampler).__name__}",
-            "left to the posterior where there are transforms",
+            "left to the posterior if there are transforms",
             T,
             "Write `Posterior(..., temperature=T)`.",
         )
 
 
 def check_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: int | None) -> None:
-    """A setup serves the posterior, the rows and the batch size that it was made for."""
+    """Raise unless the setup was made for this posterior, these rows and this batch size."""
     problem = setup.problem
     same = posterior is problem.posterior or bool(eqx.tree_equal(posterior, problem.posterior))
     if not same or fingerprint(as_rows(data, known=True)[0]) != problem.fingerprint:
-        what = "data" if same else "posterior"
+        what, other = ("data", "other data") if same else ("posterior", "another posterior")
         raise ValueError(
-            f"`init` must be a setup of this very {what}; it was made for another. Call `iso.warmup` again."
+            f"`init` must be a setup for this {what}; it was made for {other}. Call `iso.warmup` again."
         )
     if batch_size is not None and batch_size != setup.batch_size:
         raise must(
             "batch_size",
             f"that of the setup, {setup.batch_size}",
             batch_size,
-            "Give it to `iso.warmup`, which fits the step to it.",
+            "Pass it to `iso.warmup`, which fits the step size to it.",
         )
 
 
 def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient: Gradient) -> int:
-    """1 <= n <= N, and n >= 2 where a covariance is estimated from the batch."""
+    """Return n. Raises unless 1 <= n <= N, and n >= 2 if a covariance is estimated from each batch."""
     size = check_count("batch_size", batch_size, minimum=1)
     if size > num_data:
         raise must("batch_size", f"at most the number of rows, {num_data}", size)
@@ -95,27 +96,29 @@ def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient:
 
 
 def check_steps(steps: int) -> None:
-    """Steps are counted in 32 bits, and random numbers are addressed by that count."""
+    """Raise if 32 bits cannot count the steps, by which random numbers are addressed."""
     if steps >= 2**31:
         raise must("burn_in + num_draws * thinning", "below 2^31", steps)
 
 
 def as_key(seed: Any) -> Key[Array, ""]:
-    """A typed key from an integer or a key."""
+    """Return a typed key made from an integer or a key."""
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         if seed.ndim:
-            raise must("seed", "one key", seed, "Pass one of them; chains derive their own.")
+            raise must(
+                "seed", "one key", seed, "Pass one of them; the keys of all chains are derived from it."
+            )
         return seed
     if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
         return jax.random.wrap_key_data(jnp.asarray(seed))
     number = check_count("seed", seed, minimum=0)
-    # A key is seeded by 32 bits; the others are folded in, so that no two seeds below 2^64 share a chain.
+    # A key is seeded by 32 bits. Higher bits are folded in, so that no two seeds below 2^64 share a chain.
     key = jax.random.key(number % 2**32)
     return key if number < 2**32 else jax.random.fold_in(key, (number >> 32) % 2**32)
 
 
 def check_init_scale(init_scale: float) -> float:
-    """A finite number that is not negative."""
+    """Return `init_scale` as a float. Raises unless it is finite and not negative."""
     if not np.isfinite(init_scale) or init_scale < 0:
         raise must("init_scale", "a finite number not below 0", init_scale)
     return float(init_scale)

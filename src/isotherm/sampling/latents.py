@@ -1,4 +1,4 @@
-"""A latent variable for each row is refused: of N of them a minibatch moves n, and knows nothing of the others."""
+"""Refuses models with a latent variable per row: a minibatch of n rows says nothing about those of the others."""
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from isotherm.errors import must
 from isotherm.posterior import Posterior
 
 _ROWS_TRIED = 64
-_APART = 1e-3  # relatively: at a start of zeros gradients may vanish that do not anywhere else
+_PERTURBATION = 1e-3  # relative; at a start of zeros, gradients may vanish that are nonzero elsewhere
 
 
 def refuse_row_latents(
@@ -23,7 +23,7 @@ def refuse_row_latents(
     num_chains: int,
     init_per_chain: bool | None,
 ) -> None:
-    """Refuse a leaf of which each row of the data has an element to itself. `free` is `init` in free parameters."""
+    """Raise if each row of the data uses a different element of a leaf. `free` is `init` in free parameters."""
     num_data = jax.tree.leaves(data)[0].shape[0]
     latents = row_latents(posterior, free, data, num_chains=num_chains, init_per_chain=init_per_chain)
     for name, shape in latents.items():
@@ -31,9 +31,9 @@ def refuse_row_latents(
             f"init.{name}" if name else "init",
             "parameters that rows share",
             np.broadcast_to(0.0, shape),
-            f"Each of the {num_data} rows has one of its own, a latent variable per row: a minibatch of n says "
-            f"nothing of the others, and has sqrt({num_data}/n) times as much noise as signal. Integrate them "
-            "out of the log-likelihood, or let rows share one by group, of few groups.",
+            f"Each of the {num_data} rows uses a different element, a latent variable per row; a minibatch of n rows "
+            f"says nothing about the others and has sqrt({num_data}/n) times as much noise as signal. Integrate the "
+            "latent variables out of the log-likelihood, or let the rows of each of a few groups share one.",
         )
 
 
@@ -45,10 +45,10 @@ def row_latents(
     num_chains: int,
     init_per_chain: bool | None,
 ) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of leaves with a leading axis of N, of which each row of the data has an element to itself.
+    """Return names and shapes of the leaves with a leading axis of N of which each row uses a different element.
 
-    Of another leaf that happens to be as long, a row's gradient touches several elements, or two rows touch the same.
-    Where no leaf is as long, nothing is computed.
+    If another leaf happens to be as long, some row's gradient touches several of its elements, or two rows touch the
+    same one. Nothing is computed if no leaf is as long.
     """
     num_data = jax.tree.leaves(data)[0].shape[0]
     starts = _readings(free, num_chains, init_per_chain)
@@ -58,32 +58,36 @@ def row_latents(
     for start, shapes in readings:
         for rows in (2, num_data) if posterior.batched else (2,):
             if _fits(posterior, shapes, data, rows):
-                own = _try_rows(posterior, start, data, _as_long(shapes, num_data), aligned=rows != 2)
-                return {name: x.shape for name, x in tree.named_leaves(shapes) if name in own}
+                suspects = _as_long(shapes, num_data)
+                latents = _used_by_one_row(posterior, start, data, suspects, aligned=rows != 2)
+                return {name: x.shape for name, x in tree.named_leaves(shapes) if name in latents}
     return {}
 
 
-def _try_rows(
+def _used_by_one_row(
     posterior: Posterior, start: PyTree, data: PyTree, suspects: list[str], *, aligned: bool
 ) -> set[str]:
-    """Row by row, until no suspect is left, which as a rule is after the first; those that are."""
+    """Return the suspects whose every element is used by exactly one of the rows tried.
+
+    Tries rows one at a time and stops when no suspect remains, usually after the first.
+    """
     num_data = jax.tree.leaves(data)[0].shape[0]
-    own: dict[str, set[int]] = {name: set() for name in suspects}
+    used: dict[str, set[int]] = {name: set() for name in suspects}
     for i in np.unique(np.linspace(0, num_data - 1, min(num_data, _ROWS_TRIED)).astype(int)):
-        if not own:
+        if not used:
             break
         touched = dict(tree.named_leaves(_touched(posterior, start, data, jnp.asarray(i), aligned)))
-        for name in list(own):
+        for name in list(used):
             elements = {*np.flatnonzero(touched[name]).tolist()}
-            if len(elements) > 1 or elements & own[name]:
-                del own[name]
-            else:  # a row of weight 0 touches none
-                own[name] |= elements
-    return {name for name, elements in own.items() if len(elements) > 1}
+            if len(elements) > 1 or elements & used[name]:
+                del used[name]
+            else:  # possibly empty: a row of weight 0 touches none
+                used[name] |= elements
+    return {name for name, elements in used.items() if len(elements) > 1}
 
 
 def _readings(free: PyTree, num_chains: int, init_per_chain: bool | None) -> list[PyTree[Array]]:
-    """`init` as the start of all chains, and the first of it where it may have a chain axis."""
+    """Return `init` as one start for all chains, and its first element if it may have a chain axis."""
     readings = [] if init_per_chain else [free]
     if init_per_chain is not False and all(x.shape[:1] == (num_chains,) for x in jax.tree.leaves(free)):
         readings.append(jax.tree.map(lambda x: x[0], free))
@@ -91,7 +95,7 @@ def _readings(free: PyTree, num_chains: int, init_per_chain: bool | None) -> lis
 
 
 def _as_long(shapes: PyTree, num_data: int) -> list[str]:
-    """The leaves with a leading axis of N."""
+    """Return the names of the leaves with a leading axis of N."""
     return [name for name, x in tree.named_leaves(shapes) if x.shape[:1] == (num_data,)]
 
 
@@ -100,7 +104,7 @@ def _params(posterior: Posterior, free: PyTree) -> PyTree:
 
 
 def _fits(posterior: Posterior, params: PyTree, data: PyTree, rows: int) -> bool:
-    """Whether the log-likelihood takes these shapes. Where not, the error is raised by the check of shapes."""
+    """Return whether the log-likelihood accepts these shapes. If not, the check of shapes raises the error later."""
     batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), data)
     try:
         values = eqx.filter_eval_shape(posterior.row_log_likelihoods, params, batch)
@@ -113,9 +117,9 @@ def _fits(posterior: Posterior, params: PyTree, data: PyTree, rows: int) -> bool
 def _touched(
     posterior: Posterior, start: PyTree, data: PyTree, i: Int[Array, ""], aligned: bool
 ) -> PyTree[Bool[Array, "..."]]:
-    """Which elements along the leading axis of each leaf the log-likelihood of row i depends on, near the start.
+    """Return which elements along each leaf's leading axis the log-likelihood of row i depends on, near the start.
 
-    `aligned` is for a function that takes all rows or none, side by side with elements of the parameters.
+    `aligned` is for a function that only accepts all rows at once, aligned with elements of the parameters.
     """
 
     def one(params: PyTree) -> Array:
@@ -123,7 +127,7 @@ def _touched(
             return posterior.log_likelihood(params, data)[i]
         return posterior.one_log_likelihood(params, jax.tree.map(lambda x: x[i], data))
 
-    apart = jax.tree.map(lambda x: _APART * (1 + jnp.abs(x)), start)
-    near = tree.add_scaled(start, (apart, tree.normal_like(start, key=jax.random.key(0))))
+    scale = jax.tree.map(lambda x: _PERTURBATION * (1 + jnp.abs(x)), start)
+    near = tree.add_scaled(start, (scale, tree.normal_like(start, key=jax.random.key(0))))
     gradient = jax.grad(one)(_params(posterior, near))
     return jax.tree.map(lambda g: jnp.any(g != 0, axis=tuple(range(1, g.ndim))), gradient)

@@ -1,4 +1,4 @@
-"""`prepare`: from a user's posterior, data and start to a `Problem`, once, for a warm-up and a run alike."""
+"""`prepare`: turns a user's posterior, data and start into a `Problem`, for a warm-up and for a run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,12 +26,12 @@ def prepare(
     init_per_chain: bool | None,
     latents_allowed: bool = False,
 ) -> Problem:
-    """Check everything about a posterior, its rows and a start that does not depend on a sampler.
+    """Return the problem, after checking everything about it that does not depend on a sampler.
 
     **Arguments:**
 
-    - `init_per_chain`: whether `init` has a leading axis of `num_chains`; `None` tells it from the shapes.
-    - `latents_allowed`: whether a row may have parameters to itself, as it may if no step leaves out a row.
+    - `init_per_chain`: whether `init` has a leading axis of `num_chains`; `None` decides by the shapes.
+    - `latents_allowed`: whether to accept a latent variable per row, which needs steps that use all rows.
     """
     rows, num_data = as_rows(data)
     free = freed(init, posterior)
@@ -43,7 +43,7 @@ def prepare(
 
 
 def as_position(init: PyTree) -> PyTree[Array]:
-    """`init` as arrays of floating dtype."""
+    """Return `init` as arrays of floating dtype."""
     leaves = tree.named_leaves(init)
     if not leaves:
         raise ValueError("`init` must hold at least one array of parameters; got an empty pytree.")
@@ -51,21 +51,21 @@ def as_position(init: PyTree) -> PyTree[Array]:
         label = f"init.{name}" if name else "init"
         if not isinstance(leaf, int | float) and not hasattr(leaf, "dtype"):
             raise TypeError(
-                f"`{label}` must be an array of parameters; got {type(leaf).__name__}. Of a module keep the arrays "
-                "alone: `params, rest = eqx.partition(model, eqx.is_inexact_array)`."
+                f"`{label}` must be an array of parameters; got {type(leaf).__name__}. For a module, pass "
+                "its arrays only: `params, rest = eqx.partition(model, eqx.is_inexact_array)`."
             )
         dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.asarray(leaf).dtype
         if not jnp.issubdtype(dtype, jnp.floating):
             raise TypeError(
-                f"`{label}` must have a floating dtype, since gradients move it; got {dtype}. "
+                f"`{label}` must have a floating dtype, since it is updated by gradients; got {dtype}. "
                 "Write 0.0 instead of 0, or convert with `.astype(float)`."
             )
-    # An explicit dtype: a weakly typed leaf would change its type, and compile again, after the first chunk.
+    # An explicit dtype: a weakly typed leaf would change its type after the first chunk and compile again.
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), init)
 
 
 def freed(init: PyTree, posterior: Posterior) -> PyTree[Array]:
-    """`init` as arrays of free parameters; refused if it is outside the support."""
+    """Return `init` as arrays of free parameters. Raises if it is outside the support."""
     position, constraint = as_position(init), posterior.constraint
     if constraint is None:
         return position
@@ -80,7 +80,10 @@ def freed(init: PyTree, posterior: Posterior) -> PyTree[Array]:
 
 
 def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:
-    """Parameters of 16 bits are moved in 32, where a small step is not lost, and rounded where they are used."""
+    """Return the start in at least 32 bits, and a posterior that rounds parameters to the dtypes of `init`.
+
+    Parameters of 16 bits would lose small steps.
+    """
     position = as_position(init)
     dtypes = tuple(x.dtype for x in jax.tree.leaves(position))
     if all(dtype.itemsize > 2 for dtype in dtypes):
@@ -94,13 +97,13 @@ def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:
 
 
 class Rounded(eqx.Module):
-    """A function of parameters that sees them in the dtypes it was written for, and answers in 32 bits."""
+    """A function that receives its parameters in the given dtypes and returns at least 32 bits."""
 
     function: Callable[..., Array]
     dtypes: tuple[Any, ...] = eqx.field(static=True)
 
     def __call__(self, position: PyTree, *rest: PyTree) -> Array:
-        """The function at the rounded position."""
+        """Return the function at the rounded position."""
         leaves, structure = jax.tree.flatten(position)
         rounded = [x.astype(dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
         value = self.function(structure.unflatten(rounded), *rest)

@@ -1,4 +1,4 @@
-"""The posterior by a full-data method, to compare with: NUTS, through BlackJAX."""
+"""Reference draws from a full-data method to compare with: NUTS, by BlackJAX."""
 
 import time
 from typing import Any
@@ -34,7 +34,7 @@ def reference_posterior(
     dense_mass: bool = True,
     progress: bool = True,
 ) -> Draws:
-    """Draws from `posterior` by NUTS with the gradient of all rows in every step.
+    """Return draws from `posterior` by NUTS, with the gradient of all rows in every step.
 
     Exact up to Monte Carlo error, at tens of passes over the data per effective draw. Needs the extra `nuts`.
 

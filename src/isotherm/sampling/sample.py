@@ -42,23 +42,24 @@ def sample(
 ) -> Draws:
     """Draw from `posterior` given `data`.
 
-    Each chain takes `burn_in + num_draws * thinning` steps with its own keys and its own minibatches. Every
-    `thinning`-th step after burn-in is kept, and moments are taken over all of them. Bad input is refused before
-    anything is computed. A chain that turns non-finite stops and the others go on; Ctrl-C returns what was drawn.
+    Each chain takes `burn_in + num_draws * thinning` steps with separate keys and minibatches. Every
+    `thinning`-th step after burn-in is kept; moments are taken over all steps after burn-in. Bad input is refused
+    before anything is computed. If a chain becomes non-finite it stops and the others continue. Ctrl-C returns the
+    draws made so far.
 
     **Arguments:**
 
     - `data`: pytree of arrays with one leading axis, the rows.
     - `init`: pytree of parameters where all chains start, moved apart by normal noise of sd `init_scale`; or one
       with a leading axis of `num_chains`. Which of the two it is follows from the shapes that the log-likelihood
-      takes; `init_per_chain` decides if both would do. Or a setup: that of `iso.warmup`, of `iso.setup`, or
+      accepts; `init_per_chain` decides if both fit. Or a setup: that of `iso.warmup`, of `iso.setup`, or
       `draws.setup` of an earlier run.
     - `sampler`: such as `iso.CCAdL(step_size=1e-4, friction=10.0, covariance=iso.Dense())`. If `None`, `iso.warmup`
       chooses it, and everything else that is not given.
     - `batch_size`: rows in a minibatch, n.
     - `num_draws`, `num_chains`: draws per chain, and chains.
     - `seed`: an integer or a JAX key. The same seed gives the same draws.
-    - `minibatch`: plan by which batches are drawn; `iso.WithReplacement()` if `None`.
+    - `minibatch`: how batches are drawn; `iso.WithReplacement()` if `None`.
     - `gradient`: how the force is estimated; `iso.Minibatch()` if `None`.
     - `preconditioner`: coordinates in which the chains move; those of the parameters if `None`.
     - `progress`: show a bar, on a terminal or in a notebook.
@@ -129,12 +130,17 @@ def sweep(
     between settings, and chains differ within a setting. Other arguments as for `sample`.
     """
     if not isinstance(samplers, Sequence) or not samplers:
-        raise must("samplers", "a sequence of at least one sampler", samplers, "For one, use `iso.sample`.")
+        raise must(
+            "samplers",
+            "a sequence of at least one sampler",
+            samplers,
+            "For a single sampler, use `iso.sample`.",
+        )
     if isinstance(init, Setup):
         raise must("init", "a pytree of parameters if samplers are given", "a `Setup`")
     key = checks.as_key(seed)
     length = _checked_length(num_chains, num_draws)
-    made = setups(
+    prepared = setups(
         posterior,
         data,
         init,
@@ -150,7 +156,7 @@ def sweep(
         init_per_chain=init_per_chain,
     )
     checks.check_steps(burn_in + num_draws * thinning)
-    return run(made, length, key, progress=progress, stacklevel=2)
+    return run(prepared, length, key, progress=progress, stacklevel=2)
 
 
 def _checked_length(num_chains: int, num_draws: int) -> Length:
@@ -159,7 +165,7 @@ def _checked_length(num_chains: int, num_draws: int) -> Length:
 
 
 def _with_lengths(setup: Setup, burn_in: int | None, thinning: int | None) -> Setup:
-    """The setup with another burn-in and thinning, if they are given."""
+    """Return the setup with another burn-in and thinning, if given."""
     if burn_in is not None:
         setup = dataclasses.replace(setup, burn_in=check_count("burn_in", burn_in, minimum=0))
     if thinning is not None:

@@ -1,4 +1,4 @@
-"""Whether the log-density takes the shapes of `init` and of the rows, with or without an axis of chains."""
+"""Checks that the log-density accepts the shapes of `init` and of the rows, with or without a chain axis."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from isotherm.posterior import Posterior
 def has_chain_axis(
     position: PyTree[Array], posterior: Posterior, data: PyTree, *, num_chains: int, declared: bool | None
 ) -> bool:
-    """Whether `init` holds a start for each chain, told by the shapes that the log-likelihood takes.
+    """Return whether `init` holds a start for each chain, judging by the shapes that the log-likelihood accepts.
 
-    `declared` is what the user says about it, if anything. Parameters that do not fit are refused.
+    `declared` is the user's statement, if any. Raises if the parameters do not fit.
     """
     shared = _log_density_shapes(posterior, position, data)
     if declared is None and not shared.fits and _may_have_chain_axis(position, num_chains):
-        # If neither reading fits, the error is that of the plain one.
+        # If neither interpretation fits, report the error without a chain axis.
         first = jax.tree.map(lambda x: x[0], position)
         declared = _log_density_shapes(posterior, first, data).fits
     if declared:
@@ -62,14 +62,14 @@ class _Shapes(eqx.Module):
             shapes = ", ".join(f"{n or 'init'}: {x.shape}" for n, x in tree.named_leaves(position))
             self.error.add_note(
                 "This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` "
-                f"({shapes}) and of one row of `data`. For a start per chain give every leaf a leading axis of "
+                f"({shapes}) and of one row of `data`. For one start per chain, give every leaf a leading axis of "
                 f"{num_chains}."
             )
             raise self.error
         if (complaint := self._complaint()) is not None:
             name, rule, got = complaint
             shown = f"shape {got.shape}, dtype {got.dtype}" if hasattr(got, "shape") else repr(got)
-            repair = "For a function of a whole batch pass `batched=True`." if not self.batched else ""
+            repair = "For a function of a whole batch, pass `batched=True`." if not self.batched else ""
             raise TypeError(f"`{name}` must return {rule}; got {shown}. {repair}".rstrip())
 
 

@@ -1,4 +1,4 @@
-"""`warmup`: a setup that is chosen by looking at the posterior."""
+"""`warmup`: a setup chosen for the posterior at hand."""
 
 import jax
 from jaxtyping import Array, Key, PyTree
@@ -23,19 +23,20 @@ def warmup(
     seed: int | Key[Array, ""] = 0,
     progress: bool = True,
 ) -> Setup:
-    """Find the mode, coordinates in which the posterior is round, and settings for them; print it to see why.
+    """Return a setup with starts, coordinates, gradient, batch size and sampler chosen for this posterior.
 
-    If the posterior is not nearly normal around one mode, or has more than a thousand parameters, chains start
-    from four different places and no mode is assumed.
+    It finds the mode, coordinates in which the posterior is nearly isotropic, and settings that fit them. If the
+    posterior is not nearly normal around one mode, or has more than a thousand parameters, chains start from four
+    different points and no mode is assumed. Print the setup to see the reason for each choice.
 
-    `iso.sample` calls it if no sampler is given. To look first, or to sample several times, pass what it returns
-    as `init`: `setup = iso.warmup(posterior, data, init); draws = iso.sample(posterior, data, setup)`.
+    `iso.sample` calls `warmup` if no sampler is given. To inspect the setup first, or to sample several times, pass
+    it as `init`: `setup = iso.warmup(posterior, data, init); draws = iso.sample(posterior, data, setup)`.
 
     **Arguments:**
 
     - `init`: one pytree of parameters, anywhere inside the support.
     - `batch_size`: rows in a minibatch; chosen if `None`.
-    - `progress`: show what it is doing, on a terminal or in a notebook.
+    - `progress`: show the current stage, on a terminal or in a notebook.
     - others as for `iso.sample`.
     """
     key = checks.as_key(seed)

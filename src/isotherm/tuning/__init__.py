@@ -1,1 +1,1 @@
-"""Settings found by a look at the posterior: mode, coordinates, gradient, step."""
+"""The warm-up: chooses starts, coordinates, gradient, batch size and step size for a posterior."""

@@ -1,4 +1,4 @@
-"""Several ways downhill, by Adam on minibatches: where Newton's method leads nowhere or costs much."""
+"""Adam on minibatches from several starting points, where Newton's method fails or costs too much."""
 
 import equinox as eqx
 import jax
@@ -12,18 +12,18 @@ from isotherm.gradients.minibatch import Minibatch
 from isotherm.posterior import Posterior
 from isotherm.records import Needs
 
-# Adam's first step, for parameters of order 1; of those that start larger, in units of their rms.
+# Adam's initial learning rate: absolute for leaves with an rms below 1, and relative to the rms of others.
 _RATE = 0.02
-_JITTER = 0.5  # how far apart the ways start, in units of the rms of each leaf
+_JITTER = 0.5  # spread of the starting points, in units of the rms of each leaf
 
 
 def apart(start: PyTree, *, count: int, key: Key[Array, ""]) -> PyTree[Array]:
-    """`start` that many times along a leading axis, moved apart by half the size of each leaf."""
+    """Return `count` copies of `start` along a leading axis, perturbed by half the rms of each leaf."""
 
-    def one(key: Key[Array, ""]) -> PyTree[Array]:
-        return jax.tree.map(lambda x, z: x + _JITTER * _size(x) * z, start, tree.normal_like(start, key=key))
+    def perturbed(key: Key[Array, ""]) -> PyTree[Array]:
+        return jax.tree.map(lambda x, z: x + _JITTER * _rms(x) * z, start, tree.normal_like(start, key=key))
 
-    return jax.vmap(one)(jax.random.split(key, count))
+    return jax.vmap(perturbed)(jax.random.split(key, count))
 
 
 def descend(
@@ -35,12 +35,12 @@ def descend(
     batch_size: int,
     key: Key[Array, ""],
 ) -> PyTree[Array]:
-    """Where Adam ends from each of `starts`, along their leading axis."""
+    """Return the end of Adam from each of `starts`, which are stacked along a leading axis."""
     keys = jax.random.split(key, jax.tree.leaves(starts)[0].shape[0])
     return _descend(posterior, data, starts, keys, jnp.asarray(steps), batch_size)
 
 
-def _size(x: Array) -> Array:
+def _rms(x: Array) -> Array:
     return jnp.sqrt(jnp.mean(x * x))
 
 
@@ -49,28 +49,28 @@ def _descend(
     posterior: Posterior,
     data: PyTree,
     starts: PyTree[Array],
-    keys: Key[Array, " ways"],
+    keys: Key[Array, " starts"],
     steps: Int[Array, ""],
     batch_size: int,
 ) -> PyTree[Array]:
     num_data = jax.tree.leaves(data)[0].shape[0]
     gradient, plan = Minibatch(posterior), WithReplacement()
-    # The length of a cosine that ends at zero is no constant of the program.
+    # The cosine schedule is written out below: `steps` is an argument of the compiled program, not a constant.
     optimiser = optax.scale_by_adam()
 
     def one(start: PyTree, key: Key[Array, ""]) -> PyTree[Array]:
-        reach = jax.tree.map(lambda x: jnp.full_like(x, jnp.maximum(1.0, _size(x))), start)
+        scale = jax.tree.map(lambda x: jnp.full_like(x, jnp.maximum(1.0, _rms(x))), start)
 
         def step(i: Int[Array, ""], carry: tuple) -> tuple:
             theta, state = carry
-            picked, signs = jax.random.split(jax.random.fold_in(key, i))
+            batch_key, gradient_key = jax.random.split(jax.random.fold_in(key, i))
             batch = plan.batch(
-                data, i, num_data=num_data, batch_size=batch_size, key=picked, chain_key=picked
+                data, i, num_data=num_data, batch_size=batch_size, key=batch_key, chain_key=batch_key
             )
-            force = gradient(theta, batch, needs=Needs.NOTHING, key=signs).force
+            force = gradient(theta, batch, needs=Needs.NOTHING, key=gradient_key).force
             move, state = optimiser.update(force, state)
             rate = _RATE * 0.5 * (1 + jnp.cos(jnp.pi * i / steps))
-            return tree.add_scaled(theta, (rate, tree.multiply(reach, move))), state
+            return tree.add_scaled(theta, (rate, tree.multiply(scale, move))), state
 
         return jax.lax.fori_loop(0, steps, step, (start, optimiser.init(start)))[0]
 

@@ -1,7 +1,7 @@
-"""A warm-up for posteriors that are not normal around one mode, or have too many parameters for a Hessian.
+"""Warm-up for posteriors that are not normal around one mode, or have too many parameters for a Hessian.
 
-Adam runs from several starts and the sampler itself for a short while. Then coordinates, step and batch are chosen
-again from where the chains have got to.
+Adam runs from several starting points, followed by a short pilot run of the sampler. Coordinates, step size and
+batch size are then chosen again from the positions that the chains have reached.
 """
 
 import dataclasses
@@ -36,17 +36,17 @@ from isotherm.tuning.moving_anchors import moving
 from isotherm.tuning.sketch import sketch, stiffness, stiffness_passes
 
 _STARTS = 4
-_ROWS, _LARGEST = 128, 2048  # of a batch, at first and at most
-_PASSES, _STEPS = 4.0, (1000, 4000)  # of Adam: passes in all; steps from each start, at least and at most
-_PILOT, _KEPT = 1000, 8  # steps of the short run, and positions of it that are kept
-_STEP, _FRICTION = 0.5, 0.1
-_S = 0.5  # s to aim at with plain minibatches
-_QUIET = 0.15  # s to aim at with noise that grows with the distance from an anchor
-_DENSE, _RANK = 128, 16  # parameters up to which a matrix controls the noise; rank of the control beyond
+_ROWS, _LARGEST = 128, 2048  # batch size: first and largest
+_PASSES, _STEPS = 4.0, (1000, 4000)  # of Adam: passes in all; fewest and most steps per start
+_PILOT, _KEPT = 1000, 8  # steps of the pilot run, and positions saved in its second half
+_STEP, _FRICTION = 0.5, 0.1  # step size times the stiffest frequency; friction
+_S = 0.5  # target of s with plain minibatches
+_QUIET = 0.15  # target of s if the noise grows with the distance from an anchor
+_DENSE, _RANK = 128, 16  # most parameters for a dense noise covariance; its rank beyond that
 _THINNING, _BURN_IN = 8.0, 800.0  # in units of time
-_SPREAD, _MASS = 0.05, 100.0
-_WORTH = 3.0  # times fewer rows, from which moving anchors are used
-_SKETCH_PASSES = 2.0  # about what a sketch costs
+_SPREAD, _MASS = 0.05, 100.0  # sd of the chains around their start, in v; smallest thermal mass
+_WORTH = 3.0  # moving anchors are used if they need this many times fewer rows
+_SKETCH_PASSES = 2.0  # approximate cost of a sketch
 
 
 def explore(
@@ -57,9 +57,9 @@ def explore(
     batch_size: int | None,
     say: Callable[[str], None],
 ) -> Setup:
-    """A setup that assumes no mode; `why` is the reason for using this warm-up.
+    """Return a setup that does not assume a mode.
 
-    `say` is called with what is being done.
+    `why` is the reason for using this warm-up. `say` is called with a description of each stage.
     """
     began, keys = time.perf_counter(), jax.random.split(key, 8)
     posterior, data, num_data = problem.free, problem.data, problem.num_data
@@ -67,15 +67,15 @@ def explore(
     n = min(_ROWS, num_data) if batch_size is None else batch_size
     adam_rows = n
     steps = int(np.clip(_PASSES / _STARTS * num_data / n, *_STEPS))
-    say(f"Adam from {_STARTS} starts, {steps} steps each")
+    say(f"running Adam from {_STARTS} starting points, {steps} steps each")
     points = apart(problem.init, count=_STARTS, key=keys[6])
     points = descend(posterior, data, points, steps=steps, batch_size=n, key=keys[0])
     points = _finite(posterior, data, points)
-    say("coordinates, batch and step")
+    say("choosing coordinates, batch size and step size")
     chart = sketch(posterior, data, points, key=keys[4])
     paths = jax.tree.map(lambda x: x[:, None], points)
     first = _fitted(posterior, data, paths, chart, n, fixed=given, key=keys[1])
-    say("a short run of the sampler")
+    say("pilot run of the sampler")
     paths = _pilot(problem, first.kernel, points, keys[2])
     points = _ends(paths)
     chart = sketch(posterior, data, points, key=keys[5])
@@ -84,22 +84,26 @@ def explore(
         between = _PILOT // 2 // _KEPT * first.step_size
         fit = _with_anchors(posterior, data, paths, between, fit, key=keys[7])
     h, n, all_rows = fit.step_size, fit.kernel.batch_size, fit.kernel.gradient.all_rows
-    noise = "no noise is left" if all_rows else f"s = {fit.s:.2g} at the step chosen"
+    noise = "the gradient has no noise" if all_rows else f"s = {fit.s:.2g} at this step size"
     thinning = max(1, round(_THINNING / h))
     reasons = (
         Reason(
-            "start", f"{_STARTS} places", f"{why}; Adam, {steps} steps each, and a short run of the sampler"
+            "start",
+            f"{_STARTS} points",
+            f"{why}; found by Adam, {steps} steps each, and a pilot run of the sampler",
         ),
         Reason(
             "preconditioner",
             "diagonal and low rank",
-            "Fisher information and prior, on average over the places",
+            "Fisher information and curvature of the prior, averaged over the starting points",
         ),
         Reason("gradient", *fit.gradient),
         Reason("batch_size", str(n), noise if batch_size is None else f"given; {noise}"),
-        Reason("step_size", f"{h:.3g}", f"the stiffest frequency is {math.sqrt(fit.stiffest):.2g}"),
-        Reason("friction", f"{_FRICTION:g}", "small, for the sake of slow directions"),
-        Reason("thinning", str(thinning), f"{_THINNING:g} units of time"),
+        Reason(
+            "step_size", f"{h:.3g}", f"the stiffest direction has frequency {math.sqrt(fit.stiffest):.2g}"
+        ),
+        Reason("friction", f"{_FRICTION:g}", "small, so that slow directions are not overdamped"),
+        Reason("thinning", str(thinning), f"one draw per {_THINNING:g} units of time"),
     )
     spent = _STARTS * (steps * adam_rows + _PILOT * first.kernel.batch_size) / num_data + 2 * _SKETCH_PASSES
     spent += stiffness_passes((1 + _KEPT) * _STARTS, num_data)
@@ -124,25 +128,25 @@ def explore(
 
 
 def _finite(posterior: Posterior, data: PyTree, points: PyTree[Array]) -> PyTree[Array]:
-    """The points, with those that ended outside the support replaced by others that did not."""
-    some = jax.tree.map(lambda x: x[:_ROWS], data)
+    """Return the points, with those outside the support replaced by copies of others."""
+    few_rows = jax.tree.map(lambda x: x[:_ROWS], data)
     density = np.asarray(
-        [posterior.log_density(jax.tree.map(lambda x, i=i: x[i], points), some) for i in range(_STARTS)]
+        [posterior.log_density(jax.tree.map(lambda x, i=i: x[i], points), few_rows) for i in range(_STARTS)]
     )
-    good = np.flatnonzero(np.isfinite(density))
-    if len(good) == 0:
+    inside = np.flatnonzero(np.isfinite(density))
+    if len(inside) == 0:
         raise must(
             "init",
-            "where the log-density stays finite under optimisation",
-            density,
-            "Use transforms, or give a sampler.",
+            "a point from which Adam reaches finite log-densities",
+            density.tolist(),
+            "Use transforms to stay inside the support, or give a sampler.",
         )
-    return jax.tree.map(lambda x: x[good[np.arange(_STARTS) % len(good)]], points)
+    return jax.tree.map(lambda x: x[inside[np.arange(_STARTS) % len(inside)]], points)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Fit:
-    """A kernel for where chains are, its step, the largest curvature there, s, and the gradient and why."""
+    """A kernel fitted to the chains' positions: its step size, the largest curvature, s, the gradient and why."""
 
     kernel: Kernel
     step_size: float
@@ -161,26 +165,33 @@ def _fitted(
     fixed: bool,
     key: Key[Array, ""],
 ) -> _Fit:
-    """A batch for where chains are and a step for the stiffest position on their paths, (chain, position, ...)."""
+    """Return a kernel with a batch size for the ends of `paths` and a step size for their stiffest position.
+
+    Leaves of `paths` are (chain, position, ...).
+    """
     keys = jax.random.split(key, 3)
-    points, passed = _ends(paths), jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), paths)
+    points, visited = _ends(paths), jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), paths)
     num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(points) // _STARTS
-    stiffest = max(1.0, stiffness(posterior, data, passed, preconditioner, key=keys[1]))
+    stiffest = max(1.0, stiffness(posterior, data, visited, preconditioner, key=keys[1]))
     h, T = _STEP / math.sqrt(stiffest), float(posterior.temperature)
     if n == num_data and not fixed:
-        n = min(_ROWS, num_data)  # the batch by which all rows were chosen
+        n = min(_ROWS, num_data)  # the last fit chose all rows: measure the noise of a minibatch again
     trial = Kernel(_sampler(h, size, T), Minibatch(posterior), num_data, n, WithReplacement(), preconditioner)
     s = _largest_s(trial, data, jax.vmap(preconditioner.from_params)(points), keys[2])
-    wanted, gradient, plan = s * n / _S, trial.gradient, trial.minibatch
+    rows_needed, gradient, plan = s * n / _S, trial.gradient, trial.minibatch
     if not fixed:
-        n = min(_LARGEST, max(n, 2 ** math.ceil(math.log2(max(1.0, wanted)))))
+        n = min(_LARGEST, max(n, 2 ** math.ceil(math.log2(max(1.0, rows_needed)))))
         if 8 * n > num_data:
             n, gradient, plan = num_data, FullData(posterior), AllRows()
-    if not gradient.all_rows and wanted > n:
-        h *= math.sqrt(n / wanted)
+    if not gradient.all_rows and rows_needed > n:
+        h *= math.sqrt(n / rows_needed)
     kernel = Kernel(_sampler(h, size, T), gradient, num_data, n, plan, preconditioner)
     return _Fit(
-        kernel, h, stiffest, min(_S, _S * wanted / n), ("all rows" if gradient.all_rows else "minibatch", "")
+        kernel,
+        h,
+        stiffest,
+        min(_S, _S * rows_needed / n),
+        ("all rows" if gradient.all_rows else "minibatch", ""),
     )
 
 
@@ -193,9 +204,9 @@ def _with_anchors(
     *,
     key: Key[Array, ""],
 ) -> _Fit:
-    """The same with anchors that move with the chains, if that takes far fewer rows for a unit of time.
+    """Return the fit with anchors that move with the chains, if they need far fewer rows per unit of time.
 
-    `between` is the time between two positions of `paths`.
+    `between` is the time between two successive positions of `paths`.
     """
     old = fit.kernel
     size, T = tree.size(_ends(paths)) // _STARTS, float(posterior.temperature)
@@ -205,13 +216,14 @@ def _with_anchors(
     best = moving(trial, data, paths, between / h, s=_QUIET, key=key)
     if best is None:
         return fit
-    price = fit.step_size / h * best.cost / old.batch_size
-    if not price * _WORTH < 1:
-        why = f"anchors that move with the chains would cost {price:.2g} times as much"
+    relative_cost = fit.step_size / h * best.cost / old.batch_size
+    if not relative_cost * _WORTH < 1:
+        why = f"moving anchors would cost {relative_cost:.2g} times as much"
         return dataclasses.replace(fit, gradient=(fit.gradient[0], why))
     kernel = Kernel(sampler, best.gradient, old.num_data, best.batch_size, plan, old.preconditioner)
-    what = f"control variate, anchors moved every {best.gradient.refresh} steps"
-    return _Fit(kernel, h, fit.stiffest, _QUIET, (what, f"for {price:.2g} of the rows of: {fit.gradient[0]}"))
+    name = f"control variate, anchors moved every {best.gradient.refresh} steps"
+    why = f"costs {relative_cost:.2g} times as much as the alternative, {fit.gradient[0]}"
+    return _Fit(kernel, h, fit.stiffest, _QUIET, (name, why))
 
 
 def _ends(paths: PyTree[Array]) -> PyTree[Array]:
@@ -236,9 +248,9 @@ def _sampler(h: float, size: int, T: float | None = None) -> CCAdL:
 
 
 def _pilot(problem: Problem, kernel: Kernel, points: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
-    """Some positions of a short run and, last, its end, as parameters: leaves (chain, position, ...).
+    """Return positions saved during a pilot run, its end last, as parameters with leaves (chain, position, ...).
 
-    Those of a chain that failed are its last finite position.
+    A chain that failed is represented by its last finite position.
     """
     chart = kernel.preconditioner
     assert chart is not None
@@ -248,7 +260,7 @@ def _pilot(problem: Problem, kernel: Kernel, points: PyTree[Array], key: Key[Arr
     if outcome.interrupted:
         raise KeyboardInterrupt
     end = jax.vmap(kernel.params)(outcome.last_finite)
-    # A chain that failed left no positions on the way: its end stands for them.
+    # A chain that failed saved no further positions: its last finite one replaces them.
     fill = lambda x, last: jnp.where(jnp.isfinite(x), x, last[:, None])
     kept = jax.tree.map(jnp.asarray, outcome.kept.position)
     if jax.tree.leaves(kept)[0].shape[1] == 0:  # all of them failed

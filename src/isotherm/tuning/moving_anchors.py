@@ -1,4 +1,4 @@
-"""Whether anchors that move with the chains are worth their passes over the data, for posteriors without one mode."""
+"""The cost of control variates whose anchors move with the chains, for posteriors without a single mode."""
 
 import dataclasses
 import math
@@ -20,7 +20,7 @@ _SMALLEST_BATCH = 32
 
 @dataclasses.dataclass(frozen=True)
 class Moving:
-    """A gradient with moving anchors, its batch and its cost: rows of gradient in a step, refreshing included."""
+    """A gradient with moving anchors, its batch size, and its cost per step in row gradients, refreshes included."""
 
     gradient: ControlVariate
     batch_size: int
@@ -36,32 +36,34 @@ def moving(
     s: float,
     key: Key[Array, ""],
 ) -> Moving | None:
-    """The cheapest gradient with moving anchors at which s is at most that given; `None` if no chain has moved.
+    """Return the cheapest gradient with moving anchors that meets `s`; `None` if `paths` has a single position.
 
-    Costs follow from the noise that `trial` would have at the ends of `paths`, whose leaves are (chain, position,
-    ...), with `steps` of the trial's length between two positions.
+    The cost follows from the noise of `trial` at the ends of `paths`, whose leaves are (chain, position, ...). Two
+    successive positions are `steps` steps of `trial` apart.
     """
     assert isinstance(trial.gradient, Minibatch)
     chains, positions = jax.tree.leaves(paths)[0].shape[:2]
     ends = jax.tree.map(lambda x: x[:, -1], paths)
     like = jax.tree.map(lambda x: x[0], ends)
-    nothing = jnp.zeros((), tree.ravel(like).dtype)
-    known = (nothing, jnp.zeros_like(tree.ravel(like)), None)  # which makes no noise
-    found = []
-    for age, k in zip(_ANCHOR_AGES, jax.random.split(key, len(_ANCHOR_AGES)), strict=True):
+    zero = jnp.zeros((), tree.ravel(like).dtype)
+    known = (zero, jnp.zeros_like(tree.ravel(like)), None)  # constants, which add no noise
+    candidates = []
+    for age, age_key in zip(_ANCHOR_AGES, jax.random.split(key, len(_ANCHOR_AGES)), strict=True):
         if age >= positions:
             break
-        values = []
-        for i, own in enumerate(jax.random.split(k, chains)):
+        levels = []
+        for i, chain_key in enumerate(jax.random.split(age_key, chains)):
             anchor, position = (jax.tree.map(lambda x, j=j, i=i: x[i, j], paths) for j in (-1 - age, -1))
             gradient = ControlVariate(trial.gradient.posterior, anchor=anchor, sums=known)
             kernel = eqx.tree_at(lambda x: x.gradient, trial, gradient, is_leaf=lambda x: x is None)
-            at = position if trial.preconditioner is None else trial.preconditioner.from_params(position)
-            noise = measure(kernel, data, at, step=0, key=own)
-            values.append(math.inf if noise is None else noise.s)
-        rows = max(values) * trial.batch_size / s
+            v = position if trial.preconditioner is None else trial.preconditioner.from_params(position)
+            noise = measure(kernel, data, v, step=0, key=chain_key)
+            levels.append(math.inf if noise is None else noise.s)
+        rows = max(levels) * trial.batch_size / s
         n = max(_SMALLEST_BATCH, 2 ** math.ceil(math.log2(max(1.0, min(rows, 2.0**40)))))
         refresh = max(1, round(age * steps))
         cost = 2 * n + trial.num_data / refresh
-        found.append(Moving(ControlVariate(trial.gradient.posterior, anchor=like, refresh=refresh), n, cost))
-    return min(found, key=lambda m: m.cost, default=None)
+        candidates.append(
+            Moving(ControlVariate(trial.gradient.posterior, anchor=like, refresh=refresh), n, cost)
+        )
+    return min(candidates, key=lambda m: m.cost, default=None)

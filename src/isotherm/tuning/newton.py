@@ -1,7 +1,7 @@
-"""The way to the mode, for up to about a thousand parameters: Newton's method with the whole Hessian.
+"""Newton's method with the full Hessian, which finds the mode for up to about a thousand parameters.
 
-First on some of the rows, then on more, at last on all of them. Where U is not convex, directions of negative
-curvature are followed downhill, and steps that do not help are shortened (Levenberg-Marquardt).
+It starts on a subset of the rows, continues on larger subsets and ends on all rows. Where U is not convex, steps
+go downhill along directions of negative curvature. Steps that do not lower U are damped (Levenberg-Marquardt).
 """
 
 import dataclasses
@@ -17,18 +17,18 @@ from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.sums import passes
 
-_ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # of the first rows
-_GROWTH = 4  # times as many rows each time
-_FIRST, _LATER = 60, 8  # evaluations at most
-_FLAT = 1e-8  # of a squared pivot, on the scale of the diagonal
-_NEAR = 0.1  # rms length of a step, in standard deviations, at which one is there
+_ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # size of the first subset: the larger of the two
+_GROWTH = 4  # ratio of the sizes of successive subsets
+_FIRST, _LATER = 60, 8  # most evaluations on the first subset, and on each later one
+_FLAT = 1e-8  # smallest squared pivot, with the diagonal scaled to 1
+_NEAR = 0.1  # converged once a step is this short (rms, in standard deviations)
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A place with U, its gradient and its Hessian there, in float64 over the ravelled parameters.
+    """A position with U, its gradient and its Hessian, in float64 over the ravelled parameters.
 
-    `known` are value, gradient and Hessian of the log-likelihood alone.
+    `known` holds the value, gradient and Hessian of the log-likelihood alone.
     """
 
     theta: PyTree[Array]
@@ -39,13 +39,13 @@ class Point:
 
     @property
     def finite(self) -> bool:
-        """Whether all of it is."""
+        """Whether U, its gradient and its Hessian are finite."""
         return all(bool(np.all(np.isfinite(x))) for x in (self.value, self.gradient, self.hessian))
 
 
 @dataclasses.dataclass(frozen=True)
 class Climb:
-    """Where it ended: the last point, its distance from the mode by Newton's step (rms, in sd), and the cost."""
+    """The end of Newton's method: the last point, its distance from the mode (rms, in sd) and the passes it took."""
 
     point: Point
     distance: float
@@ -53,33 +53,33 @@ class Climb:
 
 
 def climb(posterior: Posterior, data: PyTree, start: PyTree, *, seed: int) -> Climb:
-    """To the mode of U from `start`."""
+    """Return the end of Newton's method from `start`: the mode, if `distance` is small."""
     num_data = jax.tree.leaves(data)[0].shape[0]
     order = np.random.default_rng(seed).permutation(num_data)
-    some, spent, at, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), 0.0, start, _FIRST
-    while some < num_data // 2:
-        part = np.sort(order[:some])
-        # The mode of these rows is as far from that of all of them as their standard deviation is long.
-        near = (num_data / some) ** 0.5 / _GROWTH
-        look = functools.partial(point_at, posterior, data, scale=num_data / some, rows=part)
-        stage = _arrive(look, at, limit, near)
-        at, spent = stage.point.theta, spent + stage.passes * some / num_data
-        some, limit = some * _GROWTH, _LATER
-    last = _arrive(functools.partial(point_at, posterior, data), at, limit, _NEAR)
+    count, spent, theta, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), 0.0, start, _FIRST
+    while count < num_data // 2:
+        subset = np.sort(order[:count])
+        # The mode of a subset is about one of its standard deviations away from the mode of all rows.
+        near = (num_data / count) ** 0.5 / _GROWTH
+        evaluate = functools.partial(point_at, posterior, data, scale=num_data / count, rows=subset)
+        stage = _optimise(evaluate, theta, limit, near)
+        theta, spent = stage.point.theta, spent + stage.passes * count / num_data
+        count, limit = count * _GROWTH, _LATER
+    last = _optimise(functools.partial(point_at, posterior, data), theta, limit, _NEAR)
     return dataclasses.replace(last, passes=spent + last.passes)
 
 
-def _arrive(look: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
-    """By the Hessian; where that does not lead to the mode, from there on by the Fisher information.
+def _optimise(evaluate: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
+    """Return the end of Newton's method with the Hessian, continued with the Fisher information if that fails.
 
-    `look` is `point_at` for some rows or all.
+    `evaluate` is `point_at` on some or all rows.
     """
-    first = _descend(look, theta, limit, near)
+    first = _newton(evaluate, theta, limit, near)
     if first.distance <= near:
         return first
-    # The Hessian of what has a kink, or is far from convex, says little about how far to go.
-    second = _descend(functools.partial(look, fisher=True), first.point.theta, limit, near)
-    return Climb(look(second.point.theta), second.distance, first.passes + second.passes + 1)
+    # Where U has kinks or is far from convex, the Hessian says little about how long a step should be.
+    second = _newton(functools.partial(evaluate, fisher=True), first.point.theta, limit, near)
+    return Climb(evaluate(second.point.theta), second.distance, first.passes + second.passes + 1)
 
 
 def point_at(
@@ -91,7 +91,10 @@ def point_at(
     rows: np.ndarray | None = None,
     fisher: bool = False,
 ) -> Point:
-    """Everything at `theta`, with the Fisher information in place of the rows' Hessian if asked for: one pass."""
+    """Return U and its derivatives at `theta`, by one pass over the rows.
+
+    With `fisher` the Fisher information replaces the rows' Hessian.
+    """
     value, gradient, hessian = passes.sums(posterior, data, theta, order=1 if fisher else 2, rows=rows)
     hessian = -passes.fisher(posterior, data, theta, rows=rows) if hessian is None else hessian
     prior = passes.prior_sums(posterior, theta)
@@ -99,36 +102,36 @@ def point_at(
     return Point(theta, float(total[0]), total[1], total[2], (value, gradient, hessian))
 
 
-def _descend(look: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
-    here, damping, spent, distance = look(theta), 0.0, 1.0, np.inf
-    if not here.finite:
+def _newton(evaluate: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
+    current, damping, spent, distance = evaluate(theta), 0.0, 1.0, np.inf
+    if not current.finite:
         raise ValueError(
-            "The log-density must have finite first and second derivatives where the warm-up starts; it has not. "
-            "Start somewhere else, or give a sampler."
+            "The log-density must have finite first and second derivatives at `init`; it does not. "
+            "Choose another `init`, or give a sampler."
         )
     while spent < limit:
-        step, distance = _step(here, damping)
+        step, distance = _step(current, damping)
         if damping == 0 and distance < near:
             break
-        moved = tree.ravel(here.theta).astype(float) + jnp.asarray(step)
-        there = look(tree.unravel_like(moved, here.theta))
+        moved = tree.ravel(current.theta).astype(float) + jnp.asarray(step)
+        proposal = evaluate(tree.unravel_like(moved, current.theta))
         spent += 1
-        # Of a drop that rounding hides, nothing can be said.
-        slack, promised = 1e-6 * abs(here.value), -step @ here.gradient / 2
-        gain = (here.value - there.value + slack) / (promised + slack)
-        if not (gain > 0 and there.finite):
+        # A drop in U that rounding may hide counts as neither gain nor loss.
+        slack, promised = 1e-6 * abs(current.value), -step @ current.gradient / 2
+        gain = (current.value - proposal.value + slack) / (promised + slack)
+        if not (gain > 0 and proposal.finite):
             damping = max(4 * damping, 0.3)
             if not damping < 1e8:
                 break
             continue
-        here, damping = there, 0.0 if damping < 0.1 else damping / 4 if gain > 0.5 else damping
-    return Climb(here, distance, spent)
+        current, damping = proposal, 0.0 if damping < 0.1 else damping / 4 if gain > 0.5 else damping
+    return Climb(current, distance, spent)
 
 
-def _step(here: Point, damping: float) -> tuple[np.ndarray, float]:
-    """-(|H| + damping D)^-1 g, with D the diagonal of |H|, and its rms length in the metric of |H|."""
-    scale = np.sqrt(np.maximum(np.abs(np.diag(here.hessian)), 1e-30))
-    slope, correlation = here.gradient / scale, here.hessian / np.outer(scale, scale)
+def _step(current: Point, damping: float) -> tuple[np.ndarray, float]:
+    """Return -(|H| + damping D)^-1 g, with D the diagonal of |H|, and its rms length in the metric of |H|."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(current.hessian)), 1e-30))
+    slope, correlation = current.gradient / scale, current.hessian / np.outer(scale, scale)
     if damping == 0 and (root := _root(correlation)) is not None:
         along = np.linalg.solve(root, slope)
         return -np.linalg.solve(root.T, along) / scale, float(np.sqrt(np.mean(along**2)))
@@ -140,7 +143,7 @@ def _step(here: Point, damping: float) -> tuple[np.ndarray, float]:
 
 
 def _root(correlation: np.ndarray) -> np.ndarray | None:
-    """Cholesky's factor, many times cheaper than eigenvectors; `None` where there are flat or negative directions."""
+    """Return the Cholesky factor, far cheaper than eigenvectors; `None` if a direction is flat or negative."""
     try:
         root = np.linalg.cholesky(correlation)
     except np.linalg.LinAlgError:

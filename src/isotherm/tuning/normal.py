@@ -1,4 +1,4 @@
-"""From the posterior to settings: mode, coordinates, gradient, batch, step, friction."""
+"""Warm-up for posteriors that are nearly normal around one mode."""
 
 import dataclasses
 import math
@@ -30,73 +30,79 @@ from isotherm.tuning.probe import ORDERS, Probe, Rows
 from isotherm.tuning.record import NotNormal, as_leaf
 from isotherm.tuning.tails import Tail, long_tail
 
-_COST = (1.0, 2.0, 3.0)  # of a step by order of the expansion, roughly
-_WORTH = 3.0  # times less noise for its price, from which control variates are taken
-_STEP, _FRICTION = 0.7, 1.0  # in units of the stiffest frequency, and of the slowest
-_QUIET, _NOISY = 0.15, 1.0  # s to aim at: where the noise varies over the posterior, and where it hardly does
-_SMALLEST, _LARGEST = 32, 2048  # batches
-_DENSE_CONTROL = 128  # parameters up to which a matrix controls plain gradients
-_THERMAL_MASS = 100.0
-_MOST_PARAMETERS = 1000  # whose Hessian is not too large
-_SLOWEST = 25.0  # steps of relaxation that are thought worth waiting for
+_COST = (1.0, 2.0, 3.0)  # approximate cost of a step, by order of the expansion
+_WORTH = 3.0  # control variates are used if they lower noise times cost by this factor
+_STEP, _FRICTION = 0.7, 1.0  # step size times the stiffest frequency; friction over the slowest
+_QUIET, _NOISY = 0.15, 1.0  # target of s if the noise varies over the posterior, and if it hardly does
+_SMALLEST, _LARGEST = 32, 2048  # batch sizes
+_DENSE_CONTROL = 128  # most parameters for a dense noise covariance, with plain minibatches
+_THERMAL_MASS = 100.0  # smallest
+_MOST_PARAMETERS = 1000  # for which a Hessian is computed
+_SLOWEST = 25.0  # longest relaxation, in steps, that thinning and burn-in allow for
 
 
 def tune_normal(
     problem: Problem, *, key: Key[Array, ""], batch_size: int | None, say: Callable[[str], None]
 ) -> Setup | NotNormal:
-    """A setup for a posterior that is nearly normal around one mode, or the reason why it is not.
+    """Return a setup for a posterior that is nearly normal around one mode, or the reason why it is not.
 
-    `say` is called with what is being done.
+    `say` is called with a description of each stage.
     """
     posterior, data, start, began = problem.free, problem.data, problem.init, time.perf_counter()
     keys, size = jax.random.split(key, 5), tree.size(start)
     if size > _MOST_PARAMETERS:
         return NotNormal(f"{size} parameters are too many for a Hessian")
     T = problem.temperature
-    say("looking for the mode")
+    say("finding the mode")
     top = climb(posterior, data, start, seed=int(jax.random.key_data(keys[0])[-1]))
-    say(f"coordinates, after {top.passes:.1f} passes")
+    say(f"choosing coordinates, after {top.passes:.1f} passes")
     metric = find_metric(posterior, data, top, key=keys[1])
     if isinstance(metric, NotNormal):
         return metric
     _warn_if_far(top.distance / T**0.5)
-    say(f"the noise of each row, after {top.passes + metric.passes:.1f} passes")
+    say(f"measuring the noise of each row, after {top.passes + metric.passes:.1f} passes")
     probe = Probe(posterior, data, metric.preconditioner, T**0.5)
     rows = probe.all_rows(key=keys[2])
     tail, tail_passes = long_tail(
         _control(posterior, top, 2), data, top, metric.preconditioner, rows.tickets(2)
     )
     if tail is not None and batch_size is not None:
-        return NotNormal(_about(tail, start))
-    found = (
-        _noisy(probe, rows, top, keys[3:])
+        return NotNormal(_describe_tail(tail, start))
+    estimator = (
+        _minibatch_estimator(probe, rows, top, keys[3:])
         if tail is None
-        else _without_noise(probe, rows, _about(tail, start))
+        else _full_data_estimator(probe, rows, _describe_tail(tail, start))
     )
     stiffest, slowest = metric.stiffest, metric.slowest
     if tail is not None:
         stiffest, slowest = max(stiffest, tail.stiffest), min(slowest, tail.slowest)
     h, A = _STEP / math.sqrt(stiffest), _FRICTION * math.sqrt(slowest)
-    n, wanted = found.batch_sizes(h) if batch_size is None else (batch_size, found.batch_sizes(h)[1])
-    why = f"{_STEP:g} over the stiffest frequency, {math.sqrt(stiffest):.2g}"
-    if wanted > n:
-        h, why = h * math.sqrt(n / wanted), f"as long as the noise of {n} rows allows"
-    s = f"s = {h * h * found.worst / n:.2g} at the step chosen, of {found.target:g} allowed"
-    s = "no noise is left" if found.gradient.all_rows else s
-    # Control damps the noise by a friction of h C / 2.
-    damping = A + h * found.noise / n / 2
+    n, rows_needed = (
+        estimator.batch_sizes(h) if batch_size is None else (batch_size, estimator.batch_sizes(h)[1])
+    )
+    step_why = f"{_STEP:g} divided by the frequency of the stiffest direction, {math.sqrt(stiffest):.2g}"
+    if rows_needed > n:
+        h, step_why = h * math.sqrt(n / rows_needed), f"the largest that the noise of {n} rows allows"
+    s = f"s = {h * h * estimator.worst / n:.2g} at this step size; the limit is {estimator.target:g}"
+    s = "the gradient has no noise" if estimator.gradient.all_rows else s
+    # Noise control adds a friction of h C / 2.
+    damping = A + h * estimator.noise / n / 2
     relaxation = min(max(damping / slowest, 1 / damping) / h, _SLOWEST)
     thinning = max(1, round(2 * relaxation))
     reasons = (
-        Reason("mode", f"within {top.distance / T**0.5:.2g} sd", f"Newton's method, {top.passes:.1f} passes"),
+        Reason(
+            "mode",
+            f"within {top.distance / T**0.5:.2g} sd",
+            f"Newton's method, {top.passes:.1f} passes over the data",
+        ),
         Reason("preconditioner", metric.kind, metric.note),
-        *found.reasons,
+        *estimator.reasons,
         Reason("batch_size", str(n), s if batch_size is None else f"given; {s}"),
-        Reason("step_size", f"{h:.3g}", why),
-        Reason("friction", f"{A:.3g}", f"the slowest frequency is {math.sqrt(slowest):.2g}"),
+        Reason("step_size", f"{h:.3g}", step_why),
+        Reason("friction", f"{A:.3g}", f"the slowest direction has frequency {math.sqrt(slowest):.2g}"),
         Reason("thinning", str(thinning), f"chains decorrelate in about {relaxation:.1f} steps"),
     )
-    plain = isinstance(found.gradient, Minibatch)
+    plain = isinstance(estimator.gradient, Minibatch)
     covariance = Dense() if plain and size <= _DENSE_CONTROL else Diagonal()
     mu = max(float(size), _THERMAL_MASS)
     sampler = CCAdL(h, A, covariance=covariance, scheme="symmetric", thermal_mass=mu)
@@ -104,10 +110,10 @@ def tune_normal(
         problem=problem,
         kernel=Kernel(
             at_temperature(sampler, problem.posterior),
-            found.gradient,
+            estimator.gradient,
             problem.num_data,
             n,
-            found.minibatch,
+            estimator.minibatch,
             metric.preconditioner,
             problem.posterior.constraint,
         ),
@@ -115,14 +121,18 @@ def tune_normal(
         burn_in=math.ceil(20 * relaxation),
         thinning=thinning,
         reasons=reasons,
-        passes=top.passes + metric.passes + tail_passes + found.passes,
+        passes=top.passes + metric.passes + tail_passes + estimator.passes,
         seconds=time.perf_counter() - began,
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Estimator:
-    """A gradient and its minibatches; mean and largest eigenvalue of C over T for batches of one row; s to aim at."""
+    """A gradient with its minibatch plan and its noise.
+
+    `noise` and `worst` are the mean and the largest eigenvalue of C / T for batches of one row; `target` is the
+    largest s allowed.
+    """
 
     gradient: Gradient
     minibatch: MinibatchPlan
@@ -134,15 +144,15 @@ class _Estimator:
     num_data: int
 
     def batch_sizes(self, h: float) -> tuple[int, int]:
-        """Rows to take with a step h, and rows that it would need."""
+        """Return the batch size for a step h, and the number of rows that `target` calls for."""
         if self.gradient.all_rows:
             return self.num_data, 0
-        wanted = math.ceil(min(h * h * self.worst / self.target, 2.0**31))
-        return min(_rounded(max(_SMALLEST, wanted)), self.num_data, _LARGEST), wanted
+        rows_needed = math.ceil(min(h * h * self.worst / self.target, 2.0**31))
+        return min(_rounded(max(_SMALLEST, rows_needed)), self.num_data, _LARGEST), rows_needed
 
 
-def _noisy(probe: Probe, rows: Rows, top: Climb, keys: Key[Array, " 2"]) -> _Estimator:
-    """Control variates where they are worth their price, else plain minibatches."""
+def _minibatch_estimator(probe: Probe, rows: Rows, top: Climb, keys: Key[Array, " 2"]) -> _Estimator:
+    """Return control variates if they are worth their cost, else plain minibatches."""
     order, why = _order(rows)
     T, num_data = float(probe.posterior.temperature), rows.squares.shape[1]
     if order == 0:
@@ -157,8 +167,8 @@ def _noisy(probe: Probe, rows: Rows, top: Climb, keys: Key[Array, " 2"]) -> _Est
     tickets = rows.tickets(order)
     gradient = _control(probe.posterior, top, order)
     worst = probe.lead(gradient.expanded, tickets, rows.top(order), key=keys[1])
-    noise, drop = rows.noise(order, tickets), _over(rows.noise(order), rows.noise(order, tickets))
-    weights = f"rows are drawn in proportion to how much they vary: {drop:.2g} times less noise"
+    noise, gain = rows.noise(order, tickets), _ratio(rows.noise(order), rows.noise(order, tickets))
+    weights = f"rows with more variable gradients are drawn more often: {gain:.2g} times less noise"
     reasons = (
         Reason("gradient", f"control variate, order {order}", why),
         Reason("minibatch", "weighted", weights),
@@ -167,49 +177,49 @@ def _noisy(probe: Probe, rows: Rows, top: Climb, keys: Key[Array, " 2"]) -> _Est
     return _Estimator(gradient, plan, noise / T, worst / T, _QUIET, rows.passes, reasons, num_data)
 
 
-def _without_noise(probe: Probe, rows: Rows, why: str) -> _Estimator:
+def _full_data_estimator(probe: Probe, rows: Rows, why: str) -> _Estimator:
     reasons = (Reason("gradient", "all rows", why),)
     num_data = rows.squares.shape[1]
     return _Estimator(FullData(probe.posterior), AllRows(), 0.0, 0.0, _QUIET, rows.passes, reasons, num_data)
 
 
-def _about(tail: Tail, start: PyTree) -> str:
-    names = [name for name, x in tree.named_leaves(start) for _ in range(x.size)]
+def _describe_tail(tail: Tail, start: PyTree) -> str:
+    names = [name or "init" for name, x in tree.named_leaves(start) for _ in range(x.size)]
     return (
-        f"the posterior reaches farther than a normal one near the coordinate of `{names[tail.index]}`: at "
-        f"{tail.far:+g} sd it is less likely by exp(-{max(tail.rise, 0.0):.1f}) only, and noise would differ there"
+        f"the posterior has a long tail along the coordinate of `{names[tail.index]}`: at {tail.far:+g} sd its "
+        f"density is still exp(-{max(tail.rise, 0.0):.1f}) times that at the mode, and the noise differs there"
     )
 
 
-def _over(a: float, b: float) -> float:
-    """a / b, and 1 where there is nothing to divide."""
+def _ratio(a: float, b: float) -> float:
+    """Return a / b, or 1 if b is 0."""
     return a / b if b > 0 else 1.0
 
 
 def _warn_if_far(distance: float) -> None:
     if not distance < 1:
         warnings.warn(
-            f"The warm-up stopped {distance:.2g} standard deviations from the mode: start nearer to it.",
+            f"The warm-up stopped {distance:.2g} standard deviations from the mode. Choose an `init` closer to it.",
             IsothermWarning,
             stacklevel=5,
         )
 
 
 def _rounded(rows: int) -> int:
-    """Up to a power of two or half-way between two, so that another seed seldom needs another program."""
+    """Return `rows` rounded up to 2^k or 3 * 2^(k-1), so that most seeds share one compiled program."""
     power = 2 ** math.floor(math.log2(rows))
     return next(n for n in (power, power * 3 // 2, 2 * power) if n >= rows)
 
 
 def _order(rows: Rows) -> tuple[int, str]:
-    """The order of the expansion that gives the least noise for its price, and why; 0 is none."""
+    """Return the order of expansion with the least noise for its cost, and why; 0 is a plain minibatch."""
     noise = [rows.noise(order, rows.tickets(order) if order else None) for order in ORDERS]
-    price = [a * b for a, b in zip(noise, _COST, strict=True)]
-    less = ", ".join(f"{_over(x, noise[0]):.2g}" for x in noise[1:])
-    why = f"noise of control variates of order 1, 2 over plain: {less}"
-    best = int(np.argmin(price))
-    if best == 0 or not price[0] > _WORTH * price[best]:
-        return 0, f"{why}: not worth it"
+    noise_times_cost = [a * b for a, b in zip(noise, _COST, strict=True)]
+    less = ", ".join(f"{_ratio(x, noise[0]):.2g} (order {k})" for k, x in enumerate(noise[1:], start=1))
+    why = f"noise relative to plain minibatches: {less}"
+    best = int(np.argmin(noise_times_cost))
+    if best == 0 or not noise_times_cost[0] > _WORTH * noise_times_cost[best]:
+        return 0, f"control variates are not worth their cost; {why}"
     return best, why
 
 

@@ -1,7 +1,7 @@
-"""How noisy each row's gradient is over the posterior, as it is and less its expansion around the mode.
+"""The noise of each row's gradient over the posterior, with and without an expansion around the mode subtracted.
 
-Derivatives of all rows along random directions at random points of the posterior's normal approximation: but for a
-few thousand rows, no gradient of a row is ever formed.
+It is measured by derivatives of all rows along random directions, at random points of the normal approximation to
+the posterior. Full gradients are formed for a few thousand rows only.
 """
 
 import dataclasses
@@ -19,39 +19,42 @@ from isotherm.preconditioner import Preconditioner
 from isotherm.sums import passes
 
 ORDERS = (0, 1, 2)
-_PROBES = 6
-_LONG = 2**26  # numbers in the data, from which it pays to compile with care
-_AGAIN, _POINTS = 16, 16  # probes and points for the rows that matter most
-_TOP = 4096  # such rows, or one in 8 of all where that is less
+_PROBES = 6  # of every row
+_LONG = 2**26  # numbers in the data above which it pays to optimise the program
+_AGAIN, _POINTS = 16, 16  # probes of the rows that vary most; points at which their gradients are taken
+_TOP = 4096  # most rows that count as varying most; at most one in 8 of all
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Mean square of each row's gradient with respect to v, `[order][row]`, for `size` parameters; passes it took."""
+    """Mean square of each row's gradient with respect to v, as `squares[order][row]`, and the passes it took.
+
+    `size` is the number of parameters.
+    """
 
     squares: np.ndarray
     size: int
     passes: float
 
     def noise(self, order: int, tickets: np.ndarray | None = None) -> float:
-        """Mean eigenvalue of C for batches of one row, drawn by these tickets."""
+        """Return the mean eigenvalue of C for batches of one row, drawn in proportion to `tickets`."""
         squares = self.squares[order] / self.size
         if tickets is None:
             return float(len(squares) * squares.sum())
         return float(tickets.sum() * np.sum(squares / tickets))
 
     def top(self, order: int) -> np.ndarray:
-        """The rows that vary most."""
+        """Return the indices of the rows that vary most."""
         num_data = self.squares.shape[1]
         count = max(1, min(_TOP, num_data // 8))
         return np.sort(np.argpartition(-self.squares[order], count - 1)[:count])
 
     def tickets(self, order: int) -> np.ndarray:
-        """One for each row, and as many again shared out by what the rows' gradients vary."""
+        """Return one ticket for each row, plus N more in proportion to how much the rows' gradients vary."""
         root = np.sqrt(self.squares[order])
         if not root.sum() > 0:
             root = np.ones_like(root)
-        # Rounded at the ends of their sums, so that there are always two for each row, and programs of one shape.
+        # Rounding the running sums keeps the total at 2 N, so that compiled programs have one shape.
         ends = np.round(np.cumsum(root) * (len(root) / root.sum())).astype(np.int64)
         ends[-1] = len(root)
         return 1 + np.diff(ends, prepend=0)
@@ -59,7 +62,7 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """Looks at rows from the center of `preconditioner` and from points around it, `spread` apart in each v."""
+    """Measures rows at the center of `preconditioner` and at normal points around it, of sd `spread` in each v."""
 
     posterior: Posterior
     data: PyTree
@@ -67,28 +70,32 @@ class Probe:
     spread: float
 
     def all_rows(self, *, key: Key[Array, ""]) -> Rows:
-        """A few times at every row."""
+        """Return the mean squares of all rows, from a few probes of each."""
         squares = self._squares(None, _PROBES, key)
-        # A derivative along a direction is about half a gradient, and there are two for each probe.
+        # A derivative along a direction costs about half a gradient, and each probe takes two.
         return Rows(squares, tree.size(self.preconditioner.center), float(_PROBES))
 
-    def again(self, found: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
-        """More often at the rows that vary most, which decide about the worst direction."""
-        top, squares = found.top(order), found.squares.copy()
+    def again(self, rows: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
+        """Return `rows` with more probes of those that vary most, which determine the largest eigenvalue of C."""
+        top, squares = rows.top(order), rows.squares.copy()
         squares[:, top] = self._squares(top, _AGAIN, key)
-        return Rows(squares, found.size, found.passes + _AGAIN * len(top) / squares.shape[1])
+        return Rows(squares, rows.size, rows.passes + _AGAIN * len(top) / squares.shape[1])
 
     def lead(
         self, posterior: Posterior, tickets: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]
     ) -> float:
-        """Largest eigenvalue of C for batches of one row, drawn by `tickets`, of the rows that `posterior` has.
+        """Return the largest eigenvalue of C for batches of one row of `posterior`, drawn in proportion to `tickets`.
 
-        From the rows `top`, and a few thousand that stand for the others.
+        It is computed from the rows `top` and a few thousand others that represent the rest.
         """
         others = np.delete(np.arange(len(tickets)), top)
-        some = np.random.default_rng(0).permutation(others)[:_TOP]
-        rows, stands_for = np.append(top, some), len(others) / max(len(some), 1)
-        share = tickets.sum() / tickets[rows] * np.append(np.ones(len(top)), np.full(len(some), stands_for))
+        sampled = np.random.default_rng(0).permutation(others)[:_TOP]
+        rows, rows_per_sample = np.append(top, sampled), len(others) / max(len(sampled), 1)
+        share = (
+            tickets.sum()
+            / tickets[rows]
+            * np.append(np.ones(len(top)), np.full(len(sampled), rows_per_sample))
+        )
         index = jnp.asarray(rows, jnp.int32)
         spread, share = jnp.asarray(self.spread), jnp.asarray(share, float)
         moment = _moment(posterior, self.preconditioner, self.data, index, share, spread, key)
@@ -96,11 +103,15 @@ class Probe:
 
     def _squares(self, rows: np.ndarray | None, count: int, key: Key[Array, ""]) -> np.ndarray:
         widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(self.data)]
-        squares = _squares_fast if sum(x.size for x in jax.tree.leaves(self.data)) > _LONG else _squares_soon
+        squares = (
+            _squares_optimised
+            if sum(x.size for x in jax.tree.leaves(self.data)) > _LONG
+            else _squares_quickly
+        )
         spread, times, pieces = jnp.asarray(self.spread), jnp.asarray(count), []
-        for index, there in passes.chunks(self.data, 4 * sum(widths), rows):
+        for index, valid in passes.chunks(self.data, 4 * sum(widths), rows):
             piece = squares(self.posterior, self.preconditioner, self.data, index, spread, key, times)
-            pieces.append(np.asarray(piece, np.float64)[:, : int(np.sum(np.asarray(there)))])
+            pieces.append(np.asarray(piece, np.float64)[:, : int(np.sum(np.asarray(valid)))])
         return np.concatenate(pieces, axis=1)
 
 
@@ -116,22 +127,25 @@ def _squares(
     rows, center = passes.picked(data, index), preconditioner.center
     f = lambda x: posterior.row_log_likelihoods(x, rows)
 
-    def look(key: Key[Array, ""]) -> Float[Array, "orders n"]:
+    def probe(key: Key[Array, ""]) -> Float[Array, "orders n"]:
         first, second = jax.random.split(key)
         change = preconditioner.multiply(tree.multiply(spread, tree.normal_like(center, key=first)))
         direction = preconditioner.multiply(tree.normal_like(center, key=second))
         slope = lambda x: jax.jvp(f, (x,), (direction,))[1]
-        there = slope(jax.tree.map(jnp.add, center, change))
-        here, turn = jax.jvp(slope, (center,), (change,))
-        return jnp.stack([there, there - here, there - here - turn]) ** 2
+        slope_away = slope(jax.tree.map(jnp.add, center, change))
+        slope_at_center, slope_change = jax.jvp(slope, (center,), (change,))
+        return (
+            jnp.stack([slope_away, slope_away - slope_at_center, slope_away - slope_at_center - slope_change])
+            ** 2
+        )
 
-    # As many times as `count` says, which is no constant of the program.
-    step = lambda i, total: total + look(jax.random.fold_in(key, i))
-    shape = jax.eval_shape(look, key)
+    # `count` is an argument of the compiled program, not a constant.
+    step = lambda i, total: total + probe(jax.random.fold_in(key, i))
+    shape = jax.eval_shape(probe, key)
     return jax.lax.fori_loop(0, count, step, jnp.zeros(shape.shape, shape.dtype)) / count
 
 
-_squares_soon, _squares_fast = compile_quickly(_squares), eqx.filter_jit(_squares)
+_squares_quickly, _squares_optimised = compile_quickly(_squares), eqx.filter_jit(_squares)
 
 
 @compile_quickly
@@ -144,7 +158,7 @@ def _moment(
     spread: Float[Array, ""],
     key: Key[Array, ""],
 ) -> Float[Array, "d d"]:
-    """Sum over rows of share_i g_i g_i', with respect to v, on average over points of the posterior."""
+    """Return the sum over rows of share_i g_i g_i', with respect to v, averaged over points of the posterior."""
     rows = passes.picked(data, index)
 
     def at(key: Key[Array, ""]) -> Float[Array, "d d"]:

@@ -1,4 +1,4 @@
-"""What the parts of a warm-up pass on."""
+"""Values that the stages of a warm-up pass on."""
 
 import dataclasses
 from typing import Any
@@ -11,11 +11,11 @@ from isotherm import tree
 
 @dataclasses.dataclass(frozen=True)
 class NotNormal:
-    """The posterior is not nearly normal around one mode; `why` says how one can tell."""
+    """The posterior is not nearly normal around one mode; `why` gives the evidence."""
 
     why: str
 
 
 def as_leaf(x: Any, like: PyTree) -> Array:
-    """`x` in the dtype of the ravelled parameters."""
+    """Return `x` in the dtype of the ravelled parameters."""
     return jnp.asarray(x, tree.ravel(like).dtype)

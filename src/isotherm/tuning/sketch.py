@@ -1,6 +1,7 @@
-"""Coordinates for posteriors of many parameters or of no simple shape: a scale for each, and the stiffest directions.
+"""Diagonal and low-rank coordinates, for posteriors with many parameters or without a simple shape.
 
-The Fisher information of the rows and the curvature of the prior, on average over a few points of the posterior.
+They come from the Fisher information of the rows and the curvature of the prior, averaged over a few points of the
+posterior: a scale for each parameter, and the stiffest directions.
 """
 
 import equinox as eqx
@@ -18,40 +19,45 @@ from isotherm.preconditioner import LowRankPreconditioner, Preconditioner
 from isotherm.records import Needs
 from isotherm.sums import passes
 
-_CONTRASTS, _EACH = 256, 16  # from which leading directions are found; of one batch
-_NUMBERS = 2**27  # in all contrasts together
-_RANK = 32  # directions at most
-_ROWS, _MORE = 1024, 4096  # of a batch for contrasts, and for curvature
-_PROBES = 4  # for the diagonal of the prior's Hessian, of which one is enough where it is diagonal
-_PRODUCTS = 12
+_CONTRASTS, _EACH = 256, 16  # contrasts for the leading directions: in all, and per batch
+_NUMBERS = 2**27  # most numbers in all contrasts together
+_RANK = 32  # most directions
+_ROWS, _MORE = 1024, 4096  # batch sizes for contrasts and for curvature
+_PROBES = 4  # for the diagonal of the prior's Hessian; one is enough if that is diagonal
+_PRODUCTS = 12  # power iterations for the largest curvature
 _LEAST = 1e-6  # smallest curvature, relative to the mean
 
 
 def sketch(
     posterior: Posterior, data: PyTree, points: PyTree[Array], *, key: Key[Array, ""]
 ) -> LowRankPreconditioner:
-    """Centred at the mean of `points`, which have a leading axis. Each row is seen once, and some more often."""
+    """Return coordinates centred at the mean of `points`, which are stacked along a leading axis.
+
+    Every row is used once, and some rows more often.
+    """
     keys = jax.random.split(key)
-    ways = jax.tree.leaves(points)[0].shape[0]
+    count = jax.tree.leaves(points)[0].shape[0]
     num_data = jax.tree.leaves(data)[0].shape[0]
-    at = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(ways)]
+    thetas = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(count)]
     square = jax.tree.map(lambda x: np.zeros(x.shape[1:]), points)
-    numbers = tree.size(at[0]) + sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
-    for i, theta in enumerate(at):
-        # Every row once, at one of the points: a rare feature is in few of them.
-        for index, there in passes.chunks(data, numbers, np.arange(i, num_data, ways)):
-            piece = _squares(posterior, theta, data, index, there)
+    numbers = tree.size(thetas[0]) + sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
+    for i, theta in enumerate(thetas):
+        # Every row is used, at one of the points, since a rare feature occurs in few rows.
+        for index, valid in passes.chunks(data, numbers, np.arange(i, num_data, count)):
+            piece = _squares(posterior, theta, data, index, valid)
             square = jax.tree.map(lambda total, x: total + np.asarray(x, np.float64), square, piece)
-    own = jax.random.split(keys[0], ways)
-    prior = [_prior_diagonal(posterior, theta, own[i]) for i, theta in enumerate(at)]
+    prior_keys = jax.random.split(keys[0], count)
+    prior = [_prior_diagonal(posterior, theta, prior_keys[i]) for i, theta in enumerate(thetas)]
     prior = jax.tree.map(lambda *x: np.maximum(np.mean(np.asarray(x, np.float64), axis=0), 0), *prior)
     diagonal = jax.tree.map(np.add, square, prior)
-    typical = sum(float(x.sum()) for x in jax.tree.leaves(diagonal)) / tree.size(at[0])
+    mean_curvature = sum(float(x.sum()) for x in jax.tree.leaves(diagonal)) / tree.size(thetas[0])
     center = jax.tree.map(lambda x: jnp.mean(x, axis=0), points)
     scale = jax.tree.map(
-        lambda d, c: jnp.asarray(1 / np.sqrt(np.maximum(d, _LEAST * typical)), c.dtype), diagonal, center
+        lambda d, c: jnp.asarray(1 / np.sqrt(np.maximum(d, _LEAST * mean_curvature)), c.dtype),
+        diagonal,
+        center,
     )
-    vectors, factors = _leading(posterior, data, at, scale, keys[1])
+    vectors, factors = _leading(posterior, data, thetas, scale, keys[1])
     return LowRankPreconditioner(center, scale, vectors, factors)
 
 
@@ -63,25 +69,25 @@ def stiffness(
     *,
     key: Key[Array, ""],
 ) -> float:
-    """The largest curvature of U in v that is met at `points`, from a few thousand rows."""
+    """Return the largest curvature of U in v at any of `points`, estimated from a few thousand rows."""
     rows = min(_MORE, jax.tree.leaves(data)[0].shape[0])
-    ways = jax.tree.leaves(points)[0].shape[0]
-    values = _stiffest(posterior, data, points, preconditioner, jax.random.split(key, ways), rows)
+    count = jax.tree.leaves(points)[0].shape[0]
+    values = _stiffest(posterior, data, points, preconditioner, jax.random.split(key, count), rows)
     return float(np.max(np.asarray(values)))
 
 
 def stiffness_passes(points: int, num_data: int) -> float:
-    """What `stiffness` costs at so many points, in passes over the data."""
+    """Return the cost of `stiffness` at this many points, in passes over the data."""
     return _PRODUCTS * points * min(_MORE, num_data) / num_data
 
 
 @eqx.filter_jit
 def _squares(
-    posterior: Posterior, theta: PyTree, data: PyTree, index: Int[Array, " n"], there: Bool[Array, " n"]
+    posterior: Posterior, theta: PyTree, data: PyTree, index: Int[Array, " n"], valid: Bool[Array, " n"]
 ) -> PyTree:
     rows = passes.picked(data, index)
     gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
-    return jax.tree.map(lambda g: jnp.tensordot(there.astype(g.dtype), g * g, 1), gradients)
+    return jax.tree.map(lambda g: jnp.tensordot(valid.astype(g.dtype), g * g, 1), gradients)
 
 
 @compile_quickly
@@ -92,14 +98,14 @@ def _prior_diagonal(posterior: Posterior, theta: PyTree, key: Key[Array, ""]) ->
         z = jax.tree.map(lambda x: jnp.where(x > 0, 1, -1).astype(x.dtype), tree.normal_like(theta, key=key))
         return jax.tree.map(jnp.multiply, z, jax.jvp(slope, (theta,), (z,))[1])
 
-    found = jax.vmap(probe)(jax.random.split(key, _PROBES))
-    return jax.tree.map(lambda x: jnp.mean(x, axis=0), found)
+    estimates = jax.vmap(probe)(jax.random.split(key, _PROBES))
+    return jax.tree.map(lambda x: jnp.mean(x, axis=0), estimates)
 
 
 def _leading(
     posterior: Posterior, data: PyTree, points: list[PyTree], scale: PyTree, key: Key[Array, ""]
 ) -> tuple[PyTree[Array], Float[Array, " k"]]:
-    """Orthonormal directions found in one half of the contrasts, and 1/sqrt of the curvature by the other half."""
+    """Return orthonormal directions from one half of the contrasts, and 1/sqrt of the curvature from the other."""
     size, num_data = tree.size(scale), jax.tree.leaves(data)[0].shape[0]
     rows = min(_ROWS, num_data)
     batches = max(2, min(_CONTRASTS, _NUMBERS // size) // _EACH)
@@ -121,18 +127,18 @@ def _leading(
 def _contrasts(
     posterior: Posterior, data: PyTree, points: PyTree, scale: PyTree, keys: Key[Array, " b"], rows: int
 ) -> PyTree:
-    """Vectors whose mean square is the Fisher information, in units of `scale`."""
+    """Return vectors whose second moment is the Fisher information, in units of `scale`."""
     num_data = jax.tree.leaves(data)[0].shape[0]
     gradient, plan = Minibatch(posterior), WithReplacement()
 
     def one(x: tuple[PyTree, Key[Array, ""]]) -> PyTree:
         theta, key = x
-        picked, signs = jax.random.split(key)
+        batch_key, gradient_key = jax.random.split(key)
         step = jnp.zeros((), jnp.int32)
-        batch = plan.batch(data, step, num_data=num_data, batch_size=rows, key=picked, chain_key=picked)
-        found = gradient(theta, batch, needs=Needs(contrasts=_EACH), key=signs).contrasts
+        batch = plan.batch(data, step, num_data=num_data, batch_size=rows, key=batch_key, chain_key=batch_key)
+        contrasts = gradient(theta, batch, needs=Needs(contrasts=_EACH), key=gradient_key).contrasts
         # Their covariance is C = (N^2 / n) V, and the Fisher information about N V.
-        return jax.vmap(lambda z: tree.multiply((rows / num_data) ** 0.5, tree.multiply(scale, z)))(found)
+        return jax.vmap(lambda z: tree.multiply((rows / num_data) ** 0.5, tree.multiply(scale, z)))(contrasts)
 
     z = jax.lax.map(one, (points, keys))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), z)
@@ -144,9 +150,9 @@ def _stiffest(
     data: PyTree,
     points: PyTree,
     preconditioner: Preconditioner,
-    keys: Key[Array, " ways"],
+    keys: Key[Array, " points"],
     rows: int,
-) -> Float[Array, " ways"]:
+) -> Float[Array, " points"]:
     num_data = jax.tree.leaves(data)[0].shape[0]
 
     def one(x: tuple[PyTree, Key[Array, ""]]) -> Float[Array, ""]:

@@ -135,6 +135,11 @@ def unravel_like(vector: Float[Array, " d"], tree: PyTree) -> PyTree:
     return jax.tree.unflatten(structure, pieces)
 
 
+def as_ravelled(x: Any, like: PyTree) -> Array:
+    """`x` as an array of the dtype that `like` has when ravelled."""
+    return jnp.asarray(x, ravel(like).dtype)
+
+
 def name_of(path: tuple[Any, ...]) -> str:
     """A leaf's name such as `layers.0.weight`; the empty string for a bare array."""
     return jax.tree_util.keystr(path, simple=True, separator=".")

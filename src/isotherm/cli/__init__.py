@@ -3,8 +3,8 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from importlib import metadata
 
+import isotherm
 from isotherm.cli.arguments import Subparsers
 from isotherm.cli.bench import add_bench
 from isotherm.cli.data import add_data
@@ -33,9 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "-V", "--version", action="version", version=f"isotherm {metadata.version('isotherm')}"
-    )
+    parser.add_argument("-V", "--version", action="version", version=f"isotherm {isotherm.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in COMMANDS:
         add(commands)

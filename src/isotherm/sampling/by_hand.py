@@ -1,6 +1,6 @@
 """`setup`: a setup prepared from settings that the user chooses."""
 
-from typing import Any
+import dataclasses
 
 import equinox as eqx
 import jax
@@ -20,6 +20,21 @@ from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import checks
 from isotherm.sampling.prepare import freed, prepare
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choices:
+    """The settings of a run beside its sampler, as `iso.sample` takes them."""
+
+    batch_size: int | None = None
+    thinning: int = 1
+    burn_in: int = 0
+    num_chains: int = 4
+    minibatch: MinibatchPlan | None = None
+    gradient: Gradient | None = None
+    preconditioner: Preconditioner | None = None
+    init_scale: float = 0.0
+    init_per_chain: bool | None = None
 
 
 def setup(
@@ -44,11 +59,7 @@ def setup(
     return the same draws.
     Arguments are those of `iso.sample`. `num_chains` is the number of starts in `init` if it has one per chain.
     """
-    return setups(
-        posterior,
-        data,
-        init,
-        [sampler],
+    choices = Choices(
         batch_size=batch_size,
         thinning=thinning,
         burn_in=burn_in,
@@ -58,61 +69,49 @@ def setup(
         preconditioner=preconditioner,
         init_scale=init_scale,
         init_per_chain=init_per_chain,
-    )[0]
+    )
+    return setups(posterior, data, init, [sampler], choices)[0]
 
 
 def setups(
-    posterior: Posterior,
-    data: PyTree,
-    init: PyTree,
-    samplers: list[Sampler],
-    *,
-    batch_size: int | None,
-    thinning: int,
-    burn_in: int,
-    num_chains: int,
-    minibatch: MinibatchPlan | None,
-    gradient: Gradient | None,
-    preconditioner: Preconditioner | None,
-    init_scale: float,
-    init_per_chain: bool | None,
+    posterior: Posterior, data: PyTree, init: PyTree, samplers: list[Sampler], choices: Choices
 ) -> list[Setup]:
     """Return one setup for each of `samplers`. Everything is checked before anything is computed."""
-    plan = WithReplacement() if minibatch is None else minibatch
-    estimator = Minibatch() if gradient is None else gradient
+    plan = WithReplacement() if choices.minibatch is None else choices.minibatch
+    gradient = Minibatch() if choices.gradient is None else choices.gradient
     for sampler in samplers:
-        checks.check_kinds(posterior, sampler, plan, estimator, preconditioner)
+        checks.check_kinds(posterior, sampler, plan, gradient, choices.preconditioner)
         checks.check_temperature(posterior, sampler)
-    check_count("thinning", thinning, minimum=1)
-    check_count("burn_in", burn_in, minimum=0)
-    check_count("num_chains", num_chains, minimum=1)
-    checks.check_init_scale(init_scale)
+    check_count("thinning", choices.thinning, minimum=1)
+    check_count("burn_in", choices.burn_in, minimum=0)
+    check_count("num_chains", choices.num_chains, minimum=1)
+    checks.check_init_scale(choices.init_scale)
     problem = prepare(
         posterior,
         data,
         init,
-        num_chains=num_chains,
-        init_per_chain=init_per_chain,
-        latents_allowed=estimator.all_rows,
+        num_chains=choices.num_chains,
+        init_per_chain=choices.init_per_chain,
+        latents_allowed=gradient.all_rows,
     )
-    if estimator.all_rows:
+    batch_size = choices.batch_size
+    if gradient.all_rows:
         plan, batch_size = AllRows(), problem.num_data
     elif batch_size is None:
         raise must("batch_size", "a number of rows if a sampler is given", None)
-    batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers[0], estimator)
+    batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers[0], gradient)
     plan.check(problem.num_data)
-    estimator = _for_free_parameters(estimator, problem)
-    starts = GivenStarts(problem.init, problem.per_chain, init_scale)
-    prepared = []
+    gradient = _for_free_parameters(gradient, problem)
+    starts = GivenStarts(problem.init, problem.per_chain, choices.init_scale)
+    made = []
     for sampler in samplers:
         sampler = at_temperature(sampler, posterior)
         _check_mass(sampler, problem)
-        kernel = Kernel(
-            sampler, estimator, problem.num_data, batch_size, plan, preconditioner, posterior.constraint
-        )
-        reasons = tuple(_reasons(kernel, {"minibatch": minibatch, "gradient": gradient}, burn_in, thinning))
-        prepared.append(Setup(problem, kernel, starts, burn_in, thinning, reasons))
-    return prepared
+        coordinates = (choices.preconditioner, posterior.constraint)
+        kernel = Kernel(sampler, gradient, problem.num_data, batch_size, plan, *coordinates)
+        reasons = tuple(_reasons(kernel, choices))
+        made.append(Setup(problem, kernel, starts, choices.burn_in, choices.thinning, reasons))
+    return made
 
 
 def _for_free_parameters(gradient: Gradient, problem: Problem) -> Gradient:
@@ -132,10 +131,10 @@ def _check_mass(sampler: Sampler, problem: Problem) -> None:
     jax.eval_shape(lambda x: sampler.init(x, key=jax.random.key(0)), start)
 
 
-def _reasons(kernel: Kernel, given: dict[str, Any], burn_in: int, thinning: int) -> list[Reason]:
+def _reasons(kernel: Kernel, choices: Choices) -> list[Reason]:
     """Return the settings, with which were given and which are defaults."""
     sampler, preconditioner = describe(kernel.sampler), kernel.preconditioner
-    origin = lambda name: "the default" if given[name] is None else "given"
+    origin = lambda name: "the default" if getattr(choices, name) is None else "given"
     rows = [Reason("sampler", sampler.pop("name"), "given")]
     for name, value in sampler.items():
         if value is not None:
@@ -147,6 +146,6 @@ def _reasons(kernel: Kernel, given: dict[str, Any], burn_in: int, thinning: int)
         Reason("minibatch", type(kernel.minibatch).__name__, origin("minibatch")),
         Reason("batch_size", str(kernel.batch_size), f"of {kernel.num_data} rows"),
         Reason("preconditioner", "none" if preconditioner is None else type(preconditioner).__name__, ""),
-        Reason("burn_in", str(burn_in), "steps"),
-        Reason("thinning", str(thinning), "steps"),
+        Reason("burn_in", str(choices.burn_in), "steps"),
+        Reason("thinning", str(choices.thinning), "steps"),
     ]

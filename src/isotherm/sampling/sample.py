@@ -17,7 +17,7 @@ from isotherm.preconditioner import Preconditioner
 from isotherm.samplers import CCAdL
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import checks
-from isotherm.sampling.by_hand import setups
+from isotherm.sampling.by_hand import Choices, setups
 from isotherm.sampling.warmup import warmup
 
 
@@ -70,11 +70,7 @@ def sample(
         if isinstance(init, Setup):
             rule = "a pytree of parameters if a sampler is given"
             raise must("init", rule, "a `Setup`", "Leave `sampler` out.")
-        (setup,) = setups(
-            posterior,
-            data,
-            init,
-            [sampler],
+        choices = Choices(
             batch_size=batch_size,
             thinning=1 if thinning is None else thinning,
             burn_in=0 if burn_in is None else burn_in,
@@ -85,6 +81,7 @@ def sample(
             init_scale=init_scale,
             init_per_chain=init_per_chain,
         )
+        (setup,) = setups(posterior, data, init, [sampler], choices)
     else:
         checks.check_open(
             minibatch=minibatch,
@@ -140,11 +137,7 @@ def sweep(
         raise must("init", "a pytree of parameters if samplers are given", "a `Setup`")
     key = checks.as_key(seed)
     length = _checked_length(num_chains, num_draws)
-    prepared = setups(
-        posterior,
-        data,
-        init,
-        list(samplers),
+    choices = Choices(
         batch_size=batch_size,
         thinning=thinning,
         burn_in=burn_in,
@@ -155,6 +148,7 @@ def sweep(
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
+    prepared = setups(posterior, data, init, list(samplers), choices)
     checks.check_steps(burn_in + num_draws * thinning)
     return run(prepared, length, key, progress=progress, stacklevel=2)
 

@@ -16,11 +16,17 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner
 from isotherm.sums import passes
 from isotherm.tuning.newton import Climb, point_at
-from isotherm.tuning.record import NotNormal, as_leaf
 
 _AGREES = 3.0  # the Hessian is used if the gradient changes at most this many times as much as it predicts
 _NORMAL = 10.0  # the same for the Fisher information; beyond it the posterior is not nearly normal
 _FLAT = 1e-9  # eigenvalues below this share of the largest count as flat, with the diagonal scaled to 1
+
+
+@dataclasses.dataclass(frozen=True)
+class NotNormal:
+    """The posterior is not nearly normal around one mode; `why` gives the evidence."""
+
+    why: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +80,7 @@ def whitened(curvature: np.ndarray, center: PyTree[Array]) -> DensePreconditione
     values = np.maximum(values, _FLAT * values[-1])
     root = (vectors / np.sqrt(values)) @ vectors.T / scale[:, None]
     inverse = (vectors * np.sqrt(values)) @ vectors.T * scale[None, :]
-    return DensePreconditioner(center, as_leaf(root, center), as_leaf(inverse, center))
+    return DensePreconditioner(center, tree.as_ravelled(root, center), tree.as_ravelled(inverse, center))
 
 
 def _flat_directions(hessian: np.ndarray) -> int:
@@ -102,7 +108,7 @@ def _change_over_one_sd(
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     v = float(posterior.temperature) ** 0.5 * rng.standard_normal(len(root))
     theta = np.asarray(tree.ravel(center), np.float64) + root @ v
-    point = point_at(posterior, data, tree.unravel_like(as_leaf(theta, center), center))
+    point = point_at(posterior, data, tree.unravel_like(tree.as_ravelled(theta, center), center))
     change = root.T @ (point.gradient - top.point.gradient)
     if not np.all(np.isfinite(point.hessian)) or not np.all(np.isfinite(change)):
         return np.inf, 1.0, 1.0

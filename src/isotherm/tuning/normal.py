@@ -24,10 +24,9 @@ from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
 from isotherm.samplers import CCAdL
-from isotherm.tuning.metric import find_metric
+from isotherm.tuning.metric import NotNormal, find_metric
 from isotherm.tuning.newton import Climb, climb
 from isotherm.tuning.probe import ORDERS, Probe, Rows
-from isotherm.tuning.record import NotNormal, as_leaf
 from isotherm.tuning.tails import Tail, long_tail
 
 _COST = (1.0, 2.0, 3.0)  # approximate cost of a step, by order of the expansion
@@ -225,7 +224,7 @@ def _order(rows: Rows) -> tuple[int, str]:
 
 def _control(posterior: Posterior, top: Climb, order: int) -> ControlVariate:
     theta = top.point.theta
-    value, gradient, hessian = (as_leaf(x, theta) for x in top.point.known)
+    value, gradient, hessian = (tree.as_ravelled(x, theta) for x in top.point.known)
     if order == 1:
         return ControlVariate(posterior, order=1, anchor=theta, sums=(value, gradient, None))
     return ControlVariate(posterior, order=2, anchor=theta, sums=(value, gradient, hessian))

@@ -19,7 +19,6 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner
 from isotherm.sums import passes
 from isotherm.tuning.newton import Climb, point_at
-from isotherm.tuning.record import as_leaf
 
 _FAR = 5.0  # distance probed, in standard deviations
 _DROP = 4.0  # a tail is long if U rises by less than this, in units of T; for a normal it is 12.5
@@ -70,7 +69,7 @@ def long_tail(
         return None, 0.0
     root, spent = np.asarray(preconditioner.root, np.float64), 0.0
     index, sign = np.repeat(np.arange(size), 2), np.tile([-1.0, 1.0], size)
-    moves = as_leaf((sign * _FAR * T**0.5)[:, None] * root[:, index].T, center)
+    moves = tree.as_ravelled((sign * _FAR * T**0.5)[:, None] * root[:, index].T, center)
     known = _known(expanded.posterior, center, moves, top)
     rng, points = np.random.default_rng(0), np.arange(2 * size)
     last_count = 0
@@ -103,7 +102,7 @@ def _wall(
     """Return the largest curvature about as far out on this side as chains get, and the passes it took."""
     T, center, far = float(posterior.temperature), top.point.theta, 3.0
     for tries in range(1, _TRIES + 1):
-        move = as_leaf(side * far * T**0.5 * root[:, index], center)
+        move = tree.as_ravelled(side * far * T**0.5 * root[:, index], center)
         point = point_at(posterior, data, tree.unravel_like(tree.ravel(center) + move, center))
         if point.finite and point.value - top.point.value < _REACH * T:
             return float(np.linalg.eigvalsh(root.T @ point.hessian @ root)[-1]), tries

@@ -200,7 +200,7 @@ COVARIANCES = (
         "seed-counted-in-batches",
         "The contrasts seen before the first step count as their few batches: the next one outweighs them.",
         "Kernel._seeded",
-        "seen = max(1, batches * brought[0].shape[0] // covariance.contrasts)",
+        "seen = max(1, batches * provided[0].shape[0] // covariance.contrasts)",
         "seen = max(1, batches)",
         SEEDED,
     ),

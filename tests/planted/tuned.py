@@ -142,15 +142,15 @@ TUNED = (
     Bug(
         "a-mode-without-its-width",
         "The share of another mode counts the Hessian the wrong way round.",
-        "_Look._log_weight",
+        "_Comparison._log_weight",
         "return -point.value / self.T - float(np.sum(np.log(values))) / 2 if",
         "return -point.value / self.T + float(np.sum(np.log(values))) / 2 if",
-        ("test_beyond_the_draws.py::test_a_wide_mode_counts_for_more",),
+        ("test_beyond_the_draws.py::test_a_wide_mode_has_a_larger_share",),
     ),
     Bug(
         "a-mode-without-a-valley",
         "Any end of a way downhill is another mode.",
-        "_Look._valley",
+        "_Comparison._valley",
         "if depth > _VALLEY * self.T else None",
         "if depth > -np.inf else None",
         MODES,

@@ -121,7 +121,7 @@ def test_an_anchor_left_behind_is_told(quick_compilation):
     _, _, mode, _ = regression()
     far = iso.ControlVariate(anchor=mode + 3.0)
     with pytest.warns(
-        iso.IsothermWarning, match=r"times that of plain minibatches: they have left the anchor"
+        iso.IsothermWarning, match=r"times that of plain minibatches: the chains have left the anchor"
     ):
         sample(None, hw=0.02, batch_size=50, gradient=far)
 

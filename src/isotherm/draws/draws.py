@@ -30,8 +30,8 @@ class Moments:
     `temperature` is the configurational temperature of each parameter, cov(theta_i, dU/dtheta_i). It is 1/beta for
     every parameter if the samples are right, and shows errors that cancel in the mean over parameters. With a
     preconditioner it is that of the coordinate nearest to the parameter. `kinetic` is the kinetic temperature of each
-    leaf, (chain, leaf), if there is a momentum. `refined` is a more exact mean, corrected by the mean gradient, if the
-    sampler has a preconditioner: see `Draws.mean`.
+    leaf, (chain, leaf), if there is a momentum. `refined` is a more exact mean, corrected by the mean gradient, if
+    the sampler has a preconditioner: see `Draws.mean`.
     """
 
     count: np.ndarray

@@ -122,9 +122,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="mistakes to plant; all of them by default")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are tested side by side")
     parser.add_argument("--out", type=Path, help="write the outcomes to this JSON file")
-    parser.add_argument(
-        "--likely-only", action="store_true", help="run only the files that should notice the mistake"
-    )
+    parser.add_argument("--likely-only", action="store_true", help="run only the likely test files")
     given = parser.parse_args()
     known = {bug.name: bug for bug in BUGS}
     if unknown := [name for name in given.names if name not in known]:

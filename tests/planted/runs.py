@@ -27,7 +27,7 @@ RUNS = (
         "chain_keys",
         "jax.random.fold_in(key, i))(jnp.arange(num_chains))",
         "jax.random.fold_in(key, 0 * i))(jnp.arange(num_chains))",
-        ("test_driver.py::test_chains_share_neither_starts_of_momentum_nor_batches",),
+        ("test_driver.py::test_chains_share_neither_first_momenta_nor_batches",),
     ),
     Bug(
         "chains-share-their-jitter",
@@ -51,7 +51,7 @@ RUNS = (
         "as_key",
         "return key if number < 2**32 else jax.random.fold_in(key, (number >> 32) % 2**32)",
         "return key",
-        ("test_kernel.py::test_seeds_beyond_32_bits_are_seeds_of_their_own",),
+        ("test_kernel.py::test_seeds_beyond_32_bits_differ",),
     ),
     Bug(
         "temperature-of-the-posterior-ignored",
@@ -75,7 +75,7 @@ RUNS = (
         "_arranged",
         "jax.random.fold_in(jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS), arrangement)",
         "jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS)",
-        ("test_kernel.py::test_rows_are_stored_in_a_new_order_when_it_is_time",),
+        ("test_kernel.py::test_rows_are_rearranged_when_due",),
     ),
     Bug(
         "draws-one-thinning-early",

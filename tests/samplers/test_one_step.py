@@ -1,7 +1,7 @@
 """One step of every sampler against its equation, term by term.
 
-A kick is linear: with momentum and force at zero only the added noise remains, and the difference of two kicks with the
-same key has none. So the terms of the equation are compared to rounding and the covariance of the noise to its
+A kick is linear: with momentum and force at zero only the added noise remains, and the difference of two kicks with
+the same key has none. So the terms of the equation are compared to rounding and the covariance of the noise to its
 Monte Carlo error, without assumptions about how a sampler uses its key. The numbers are those of `one_step.py`. The
 symmetric schemes of SGNHT and CCAdL are in `samplers/test_symmetric_step.py`.
 """

@@ -11,7 +11,7 @@ CHAINS, LENGTH = 4, 200
 
 
 def made_draws(columns=6, *, shift=0.0, interrupted=False):
-    """Return normal draws of an intercept, `columns` coefficients and a scale. The last chain is off by `shift` sd."""
+    """Return draws of an intercept, `columns` coefficients and a scale; the last chain is off by `shift` sd."""
     rng = np.random.default_rng(0)
     halves = rng.normal(size=(CHAINS, 2, LENGTH // 2, columns + 1))
     halves -= halves.mean(axis=2, keepdims=True)  # R-hat compares halves of chains

@@ -208,7 +208,7 @@ FAULTS = {
     "several modes": (two_modes, "R-hat", "run longer"),
     "a mode that no chain has visited": (
         root,
-        "another mode, at `theta` = -1.41",
+        "another mode that no chain has visited, at `theta` = -1.41",
         "50 % of the probability of the two",
     ),
 }

@@ -221,9 +221,9 @@ def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | Non
     distances = [abs(x - row.mean) / max(row.sd, 1e-300) for x, row in zip(point, summary.rows, strict=True)]
     x, row = point[np.argmax(distances)], summary.rows[int(np.argmax(distances))]
     yield (
-        f"no chain has visited another mode, at `{row.name}` = {x:.3g} (draws: {row.mean:.3g} ± {row.sd:.2g}), which "
-        f"holds about {100 * mode.share:.0f} % of the probability of the two: rule it out by the prior or a "
-        "transform, or start chains in both"
+        f"there is another mode that no chain has visited, at `{row.name}` = {x:.3g} (draws: {row.mean:.3g} ± "
+        f"{row.sd:.2g}), with about {100 * mode.share:.0f} % of the probability of the two: rule it out by the prior "
+        "or a transform, or start chains in both"
     )
 
 

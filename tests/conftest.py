@@ -29,7 +29,7 @@ def strict_jax():
 
 @pytest.fixture(autouse=True)
 def few_programs():
-    """Drop compiled programs in time: Linux allows a process 65,530 memory maps, and a program takes many."""
+    """Drop compiled programs now and then: Linux allows a process 65,530 memory maps, and a program takes many."""
     yield
     if next(_TESTS) % 10 == 0 and _memory_maps() > 30_000:
         jax.clear_caches()
@@ -56,6 +56,6 @@ def pytest_terminal_summary(terminalreporter):
     count = sum(WITHOUT_DATA in str(report.longrepr) for report in reports)
     if count:
         terminalreporter.write_line(
-            f"{count} {'test was' if count == 1 else 'tests were'} skipped for want of data: ISOTHERM_DATA_DIR "
-            "names the folder of the data sets."
+            f"{count} {'test was' if count == 1 else 'tests were'} skipped because data sets are missing: set "
+            "ISOTHERM_DATA_DIR to their folder."
         )

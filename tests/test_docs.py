@@ -1,4 +1,4 @@
-"""Every code block of the README and the docs is run."""
+"""Every code block of the README and the docs runs."""
 
 import inspect
 import re
@@ -36,7 +36,7 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
-    """And every public name stands on the page of them."""
+    """Every public name is on the API page, too."""
     command = [
         sys.executable,
         "-m",
@@ -59,7 +59,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    """Relative links point to files that are there; links to other pages are not followed."""
+    """Relative links point to existing files. Links to other sites are not followed."""
     targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert not missing

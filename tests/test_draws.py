@@ -43,7 +43,7 @@ PARAMETERS = {
 
 
 def made_of(posterior):
-    """Draws with recognisable numbers in every leaf: temperature is the leaf's number plus a half."""
+    """Return draws with recognisable numbers in every leaf: its temperature is the leaf's number plus a half."""
     mean = jax.tree.map(lambda x: x[:, 0], posterior)
     heat = jax.tree.map(lambda x: x + 0.5, mean)
     return Draws(
@@ -156,7 +156,7 @@ def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
 
 
 def test_verdict_says_when_the_noise_was_not_measured():
-    """A gradient of the user's own that knows no contrasts has an unknown s, which is not an s of zero."""
+    """A user's gradient without contrasts has an unknown s, which is not an s of zero."""
 
     class Plain(iso.extend.Gradient):
         all_rows = True
@@ -180,7 +180,7 @@ def test_verdict_says_when_the_noise_was_not_measured():
 
 @pytest.mark.slow
 def test_verdict_sees_parameters_at_different_temperatures():
-    """SGNHT under noise in one coordinate: the mean temperatures are right and the verdict is not taken in."""
+    """SGNHT under noise in one coordinate: the mean temperatures are right, and the verdict still finds the fault."""
 
     class OneNoisy(iso.extend.Gradient):
         all_rows = True
@@ -206,8 +206,8 @@ def test_verdict_sees_parameters_at_different_temperatures():
     assert "`theta[0]` has a temperature" in summary.verdict
 
 
-def test_no_run_is_lost_to_its_own_explanation():
-    """A gradient without contrasts, a plan with a field that is no number, and a chain that fails."""
+def test_a_run_that_cannot_be_explained_is_kept():
+    """A gradient without contrasts, a plan with a field that is not a number, and a chain that fails."""
 
     class Breaks(iso.extend.Gradient):
         all_rows = False

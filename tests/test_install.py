@@ -1,4 +1,4 @@
-"""What a user gets: a wheel that is whole, a core that needs no extra, errors that name the extra that is missing."""
+"""What a user installs: a complete wheel, a core that needs no extra, and errors that name a missing extra."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# Packages that only extras bring, and what of isotherm needs them.
+# Packages that only extras install, and the parts of isotherm that need them.
 EXTRAS = {
     "matplotlib": ("plots", "iso.plots.traces(draws)"),
     "blackjax": ("nuts", "iso.reference_posterior(posterior, x, jnp.zeros(()))"),
@@ -52,7 +52,7 @@ def test_the_core_samples_without_any_extra_and_each_is_named():
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Wheel and sdist, by the back end that pip would call."""
+    """Return wheel and sdist, built by the back end that pip would call."""
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -76,7 +76,7 @@ def test_wheel_and_sdist_hold_what_they_should(built):
 
 @pytest.mark.slow
 def test_types_hold_for_users(built, tmp_path):
-    """A user's type checker reads the annotations of the wheel: the right calls pass, and two mistakes are seen."""
+    """A user's type checker reads the annotations of the wheel: right calls pass, and two mistakes are found."""
     with zipfile.ZipFile(built[0]) as archive:
         archive.extractall(tmp_path / "site")
     (tmp_path / "pyrefly.toml").write_text("")

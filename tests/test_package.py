@@ -1,4 +1,4 @@
-"""The package as a user meets it: light to import, whole in its names."""
+"""The package as a user sees it: light to import, with all public names documented."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def test_folds_of_keys_are_all_different():
 def test_importing_it_loads_nothing_heavy():
     code = f"import sys, isotherm; print([m for m in {HEAVY!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    # JAX itself may bring scipy; nothing else may.
+    # JAX itself may import SciPy; nothing else may.
     baseline = f"import sys, jax, jax.numpy; print([m for m in {HEAVY!r} if m in sys.modules])"
     jax_alone = subprocess.run(
         [sys.executable, "-c", baseline], capture_output=True, text=True, check=True
@@ -59,13 +59,13 @@ def test_importing_it_loads_nothing_heavy():
     assert out == jax_alone
 
 
-def test_the_version_is_said_once():
+def test_the_version_is_stated_once():
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     assert iso.__version__ == project["version"]
 
 
 def test_samplers_are_leaves_and_equations():
-    """Hyper-parameters are array leaves: what `vmap` and a sweep rest on."""
+    """Hyper-parameters are array leaves, as `vmap` and sweeps require."""
     import jax
 
     sampler = iso.CCAdL(step_size=0.1, friction=2, covariance=iso.Dense(), thermal_mass=3.0, temperature=0.5)

@@ -28,7 +28,7 @@ def test_names_are_unique():
 
 
 def test_the_page_and_those_that_quote_it_agree():
-    """Written by a run over all of them: one that was not caught would be named there."""
+    """The page is written by a run over all mistakes and says whether one was not caught."""
     docs = TESTS.parent / "docs"
     page = (docs / "planted-bugs.md").read_text()
     listed = set(re.findall(r"^\| ([\w-]+) \| ", page, flags=re.MULTILINE)) - {"planted"}

@@ -1,4 +1,4 @@
-"""Base classes and records for those who write a sampler, a gradient, a covariance or a loop of their own."""
+"""Base classes and records for writing a sampler, a gradient, a covariance or a sampling loop."""
 
 from isotherm.covariance import Average as Average
 from isotherm.covariance import Covariance as Covariance

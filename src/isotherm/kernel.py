@@ -1,4 +1,4 @@
-"""One step of one chain: drift, batch, gradient, kick. The driver's loop and yours are made of it."""
+"""One step of one chain: drift, batch, gradient, kick. Both the driver's loop and a loop of yours use it."""
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from isotherm.transforms import Constraint
 
 
 class Visit(eqx.Module):
-    """Where the gradient was taken in a step, and what it was, in the sampler's coordinates."""
+    """The position at which a step evaluated the gradient, and the estimate, in the sampler's coordinates."""
 
     position: PyTree[Array]
     estimate: GradientEstimate
@@ -24,8 +24,8 @@ class Visit(eqx.Module):
 class Kernel(eqx.Module):
     """The transition of a single chain.
 
-    Everything random is a function of the chain's `key` and `state.step`: the same pair gives the same step
-    wherever and whenever it is taken.
+    Everything random is a function of the chain's `key` and `state.step`, so the same pair always gives the same
+    step.
     """
 
     sampler: Sampler
@@ -37,30 +37,30 @@ class Kernel(eqx.Module):
     constraint: Constraint | None = None
 
     def init(self, position: PyTree, data: PyTree, *, key: Key[Array, ""]) -> State:
-        """The state before the first step, its covariance seeded with a few batches of `data`."""
+        """Return the state before the first step, its covariance seeded with a few batches of `data`."""
         return self.settle(self.begin(position, key=key), data, key=key, time=0)
 
     def begin(self, position: PyTree, *, key: Key[Array, ""]) -> State:
-        """The state before its covariance is seeded."""
+        """Return the state before its covariance is seeded."""
         return self.sampler.init(position, key=jax.random.fold_in(key, keys.CHAIN_START))
 
     def settle(
         self, state: State, data: PyTree, *, key: Key[Array, ""], time: int | Int[Array, ""] = 1
     ) -> State:
-        """The state when burn-in ends: averages start again, from a few batches of `data`.
+        """Return the state at the end of burn-in, with averages restarted from a few batches of `data`.
 
-        `time` counts how often that was done in a chain, so that the batches are others each time.
+        `time` counts the restarts of a chain, so that each uses other batches.
         """
         key = jax.random.fold_in(jax.random.fold_in(key, keys.CHAIN_START), time)
         return self._seeded(self.sampler.settle(state), data, key=key)
 
     def step(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> tuple[State, Info, Visit]:
-        """One step of the chain whose key is `key`, on `data` as arranged by the minibatch plan."""
+        """Take one step of the chain whose key is `key`, on `data` as arranged by the minibatch plan."""
         drift, batch, signs, kick = jax.random.split(jax.random.fold_in(key, state.step), 4)
         state = self.sampler.drift(state, key=drift)
         rows = self.batch(data, state.step, key=batch, chain_key=key)
         estimate = self.estimate(state.position, rows, needs=self.sampler.needs, key=signs)
-        # Of the estimate's operator, which holds functions, no loop could keep anything.
+        # The operator is dropped: it holds functions, which a compiled loop cannot carry.
         visit = Visit(
             state.position, GradientEstimate(estimate.force, estimate.contrasts, estimate.log_density)
         )
@@ -68,31 +68,31 @@ class Kernel(eqx.Module):
         return state, info, visit
 
     def params(self, position: PyTree) -> PyTree:
-        """The parameters at a position of the sampler, which are the same without a preconditioner."""
+        """Return the free parameters at a position of the sampler: the same without a preconditioner."""
         return position if self.preconditioner is None else self.preconditioner.to_params(position)
 
     def recorded(self, position: PyTree) -> PyTree:
-        """The parameters as draws have them: constrained where there are transforms."""
+        """Return the parameters as recorded in draws: constrained by the transforms, if any."""
         params = self.params(position)
         return params if self.constraint is None else self.constraint.constrained(params)
 
     def estimate(
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
-        """Force and noise at a position of the sampler, in its coordinates."""
+        """Return the force and its noise at a position of the sampler, in its coordinates."""
         estimate = self.gradient(self.params(position), batch, needs=needs, key=key)
         return estimate if self.preconditioner is None else self.preconditioner.pull(estimate)
 
     def batch(
         self, data: PyTree, step: Int[Array, ""], *, key: Key[Array, ""], chain_key: Key[Array, ""]
     ) -> Batch:
-        """The rows of this step."""
+        """Return the rows of this step."""
         return self.minibatch.batch(
             data, step, num_data=self.num_data, batch_size=self.batch_size, key=key, chain_key=chain_key
         )
 
     def _seeded(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> State:
-        """The average after the batches that the covariance wants to see before it is used."""
+        """Return the state after the batches that the covariance must see before it is used."""
         covariance = self.sampler.covariance
         if covariance is None:
             return state
@@ -103,13 +103,13 @@ class Kernel(eqx.Module):
         wanted, contrasts = batches * contrasts, min(contrasts, max(1, (self.batch_size - 1) // 2))
         batches = -(-wanted // contrasts)
 
-        def look(i: Int[Array, ""]) -> GradientEstimate:
+        def seed(i: Int[Array, ""]) -> GradientEstimate:
             rows, signs, chain = jax.random.split(jax.random.fold_in(key, i), 3)
             batch = self.batch(data, i, key=rows, chain_key=chain)
             return self.estimate(state.position, batch, needs=Needs(contrasts=contrasts), key=signs)
 
-        brought = jax.tree.leaves(jax.eval_shape(lambda: look(jnp.zeros((), jnp.int32)).contrasts))
-        state = jax.lax.fori_loop(0, batches, lambda i, x: self.sampler.learn(x, look(i)), state)
-        # As many batches as would have given these contrasts one step at a time.
-        seen = max(1, batches * brought[0].shape[0] // covariance.contrasts)
+        provided = jax.tree.leaves(jax.eval_shape(lambda: seed(jnp.zeros((), jnp.int32)).contrasts))
+        state = jax.lax.fori_loop(0, batches, lambda i, x: self.sampler.learn(x, seed(i)), state)
+        # Count the batches that would have given these contrasts one step at a time.
+        seen = max(1, batches * provided[0].shape[0] // covariance.contrasts)
         return eqx.tree_at(lambda x: x.covariance.count, state, jnp.asarray(seen, jnp.int32))

@@ -1,7 +1,7 @@
-"""Names for all folds of random keys that are neither a step nor a chain number, so that no two share one.
+"""Names for all numbers folded into random keys other than step and chain numbers, so that no two uses share one.
 
 Chains are numbered from 0 and steps stay below 2^31, so numbers from 2^31 on are free for other uses. A test checks
-that they differ.
+that all of them differ.
 """
 
 import jax
@@ -14,7 +14,7 @@ CHAIN_START = 2**32 - 2  # the first momentum, and the batches that seed a covar
 
 # Folds of a run's key.
 ARRANGEMENTS = 2**32 - 3  # the order in which rows are stored
-JITTER = 2**32 - 4  # starts moved apart by `init_scale`
+JITTER = 2**32 - 4  # the spread of starts by `init_scale`
 PREFLIGHT = 2**32 - 5  # the noise at the start
 FAILURES = 2**32 - 6  # the noise where a chain failed
 FINAL_NOISE = 2**32 - 7  # the noise where chains ended
@@ -25,5 +25,5 @@ VALIDATION = 2**32 - 11  # the order of rows in `isotherm validate`
 
 
 def chain_keys(key: Key[Array, ""], num_chains: int) -> Key[Array, " chains"]:
-    """The keys of chains 0, 1, ... of a run."""
+    """Return the keys of chains 0, 1, ... of a run."""
     return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(num_chains))

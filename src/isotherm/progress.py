@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal or in a notebook, plain lines elsewhere if asked for."""
+"""Progress of long work: a bar on a terminal or in a notebook, otherwise plain lines if requested."""
 
 import time
 from types import TracebackType
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A bar that counts work, with a line of figures beside it.
+    """A progress bar with figures beside it.
 
     **Arguments:**
 
@@ -17,7 +17,7 @@ class Progress:
     - `total`: how much work there is; `None` shows the elapsed time alone.
     - `show`: whether to show anything.
     - `console`: where to show it, standard error by default.
-    - `lines`: print a line for each `milestone` where no bar can be seen.
+    - `lines`: whether to print a line for each `milestone` if no bar is visible.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Progress:
             self.bar.update(self.task, completed=self.done)
 
     def milestone(self, text: str) -> None:
-        """Print a line for readers who see no bar."""
+        """Print a line if `lines` is set and no bar is visible."""
         if self.lines and self.bar is None and self.show:
             elapsed, share = time.perf_counter() - self.began, self.done / max(self.total or 0.0, 1e-9)
             left = f", about {elapsed / share - elapsed:.0f} s left" if 0 < share < 1 else ""
@@ -88,7 +88,7 @@ class Progress:
 
 
 class StepProgress:
-    """A `Progress` over the steps of chains: speed, data passes and kinetic temperature."""
+    """A `Progress` over the steps of chains that shows speed, data passes and kinetic temperature."""
 
     def __init__(self, total_steps: int, passes_per_step: float, *, show: bool, title: str) -> None:
         self.progress = Progress(title, total_steps, show=show)

@@ -1,4 +1,4 @@
-"""The records that cross the arrows: `Batch -> GradientEstimate -> State, Info`.
+"""The records passed between the parts of a step: `Batch -> GradientEstimate -> State, Info`.
 
 Each is a pytree, so every part of a step can be jitted, vmapped and saved as plain arrays.
 """
@@ -13,13 +13,13 @@ from jaxtyping import Array, Float, Int, PyTree
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What a sampler asks of the gradient besides the force.
+    """What a sampler needs from the gradient besides the force.
 
     **Arguments:**
 
-    - `contrasts`: how many; 1 is the contrast of the two halves of the batch, which costs nothing; `"exact"` is
-      one for each row.
-    - `operator`: whether C of this batch is wanted as an operator.
+    - `contrasts`: how many. 1 is the contrast of the two halves of the batch, which costs nothing; `"exact"` is one
+      for each row.
+    - `operator`: whether C of this batch is needed as an operator.
     """
 
     contrasts: int | Literal["exact"] = 0
@@ -34,19 +34,20 @@ Needs.EXACT = Needs(contrasts="exact")
 
 
 class Status(enum.IntEnum):
-    """Why a chain stopped moving; the driver turns it into a sentence."""
+    """Whether a chain is running or why it stopped. The driver turns it into a sentence."""
 
     RUNNING = 0
     NON_FINITE = 1
 
 
 class Batch(eqx.Module):
-    """Rows that one chain sees in one step, and what their plan knows about them.
+    """The rows that one chain sees in one step, and what the minibatch plan knows about them.
 
     `noise_factor` f makes (N^2/n) f V the covariance of the noisy gradient, V being the Bessel-corrected
-    covariance of the per-row gradients in the batch: 1 with replacement, 1 - n/N without. `half_factor` is the same
-    for the contrast of its two halves in place of V; where it is `None` they are equal. `weights` multiply the
-    log-likelihoods of rows that were drawn with unequal probabilities; V is that of the gradients so weighted.
+    covariance of the per-row gradients in the batch: 1 with replacement, 1 - n/N without. `half_factor` is the factor
+    for the contrast of the two halves of the batch in place of V; `None` means that it equals `noise_factor`.
+    `weights` multiply the log-likelihoods of rows that were drawn with unequal probabilities, and V is then the
+    covariance of the weighted gradients.
     """
 
     rows: PyTree[Array]
@@ -58,24 +59,24 @@ class Batch(eqx.Module):
 
     @property
     def size(self) -> int:
-        """Rows in the batch, n."""
+        """The number of rows in the batch, n."""
         return self.index.shape[0]
 
 
 @runtime_checkable
 class LinearOperator(Protocol):
-    """A matrix over the parameters, known only by its product with a vector."""
+    """A matrix over the parameters, given by its product with a vector."""
 
     def mv(self, x: PyTree) -> PyTree:
-        """The product with `x`, which has the structure of the parameters."""
+        """Return the product with `x`, which has the structure of the parameters."""
 
 
 class GradientEstimate(eqx.Module):
-    """A noisy force and what is known of its noise.
+    """A noisy force and what is known about its noise.
 
-    `contrasts` has a leading axis k and is scaled so that the mean over it of z z' estimates C, the
-    covariance of `force`, without bias. `operator` applies C of this batch to a vector. The prior adds to `force`
-    but to neither of them.
+    `contrasts` has a leading axis k and is scaled so that the mean of z z' over that axis is an unbiased estimate of
+    C, the covariance of `force`. `operator` applies C of this batch to a vector. The prior contributes to `force`
+    only.
     """
 
     force: PyTree[Array]
@@ -85,7 +86,7 @@ class GradientEstimate(eqx.Module):
 
 
 class State(eqx.Module):
-    """What the next step needs: no key, no data cursor. `None` stands for a part that the sampler does not have."""
+    """What the next step needs: no key, no data cursor. Parts that the sampler does not have are `None`."""
 
     position: PyTree[Array]
     momentum: Any
@@ -96,7 +97,7 @@ class State(eqx.Module):
 
 
 class Info(eqx.Module):
-    """What a reader of the step wants to know; entries that nobody reads are not computed under `jit`.
+    """Diagnostics of a step. Under `jit`, entries that are not used are not computed.
 
     `clipped` counts the directions in which the added noise would have needed a negative variance.
     """
@@ -108,10 +109,10 @@ class Info(eqx.Module):
 
 
 class Temperatures(eqx.Module):
-    """The numbers of a step from which temperatures are taken.
+    """What temperatures are computed from in a step.
 
-    `position` is where the force of the step has to be paired with the position: their covariance is then the
-    configurational temperature. `kinetic` is the kinetic temperature of each leaf, `None` without a momentum.
+    `position` is the position to pair with the force of the step: their covariance gives the configurational
+    temperature. `kinetic` is the kinetic temperature of each leaf, or `None` without a momentum.
     """
 
     position: PyTree[Array]

@@ -27,7 +27,7 @@ def same(a, b):
 
 
 def chunked(monkeypatch, steps, **options):
-    """`call` with the host taking over after at most `steps` steps."""
+    """`call`, with at most `steps` steps between returns to the host."""
     original = driver.drive
     monkeypatch.setattr(
         "isotherm.chains.run.drive", lambda ensemble, **k: original(ensemble, chunk_steps=steps, **k)
@@ -55,7 +55,7 @@ def test_a_run_cut_into_chunks_gives_the_same_bits(monkeypatch, plan):
 
 @pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 def test_thinning_and_burn_in_pick_from_the_same_chain():
-    """SGNHT carries nothing that the end of burn-in would reset."""
+    """SGNHT has no average that the end of burn-in would reset."""
     sampler = iso.SGNHT(0.02, 2.0)
     every = call(sampler, num_draws=65, thinning=1, burn_in=0)
     thinned = call(sampler, num_draws=15, thinning=4, burn_in=5)
@@ -75,8 +75,8 @@ def test_moments_are_those_of_every_step_after_burn_in():
 
 @pytest.mark.slow
 def test_moments_far_from_zero():
-    """10^6 steps around 1000 with sd 0.16. Sums are of deviations from the start: squares near 10^6 have no digit
-    left for 0.03 in float32. That nothing is lost in adding up is tested in `chains/test_moments.py`."""
+    """10^6 steps around 1000 with sd 0.16. The sums are of deviations from the start: in float32, squares near 10^6
+    have no digit left for 0.03. `chains/test_moments.py` tests that the sums lose nothing."""
     posterior = iso.Posterior(lambda t, d: -0.5 * (d - t) ** 2, lambda t: 0.0 * t)
     x = np.full(40, 1000.0, np.float32)
     draws = call(
@@ -103,7 +103,7 @@ def test_moments_far_from_zero():
     ids=["empty", "seeded"],
 )
 def test_burn_in_ends_with_a_fresh_average(sampler, seen):
-    """From a start 10 units (64 sd) away: what was averaged on the way is forgotten, the rest goes on."""
+    """From a start 10 units (64 sd) away: the average of burn-in is dropped, the rest of the state is kept."""
     posterior, data, _ = normal_mean()
     far = jnp.full(2, 10.0)
     draws = call(sampler, model=(posterior, data, far), burn_in=300, num_draws=2, num_chains=1)
@@ -157,13 +157,13 @@ def test_sweep_compiles_once_for_settings_that_differ_in_numbers():
     assert len(traces) == two
 
 
-def test_chains_share_neither_starts_of_momentum_nor_batches():
+def test_chains_share_neither_first_momenta_nor_batches():
     draws = call(iso.SGLD(1e-6), num_draws=1, num_chains=64)
     assert len(np.unique(draws.posterior[:, 0, 0])) == 64
 
 
 def test_a_failed_chain_stops_and_the_others_go_on():
-    """The log-likelihood is NaN beyond theta_0 = 3; chain 1 starts at -10, swings there and nowhere else does."""
+    """The log-likelihood is NaN beyond theta_0 = 3. Only chain 1, which starts at -10, swings that far."""
     normal, data, _ = normal_mean()
     posterior = iso.Posterior(
         lambda t, d: -0.5 * jnp.sum((d - t) ** 2) * jnp.where(t[0] > 3, jnp.nan, 1.0), normal.log_prior
@@ -204,7 +204,7 @@ import numpy as np
 from support.models import call
 
 before = signal.getsignal(signal.SIGINT)
-call(num_draws=10)  # compiled beforehand, so that the signal meets the loop
+call(num_draws=10)  # compile first, so that the signal arrives during the loop
 threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -271,7 +271,7 @@ def test_full_data_gradient_has_no_noise_and_ignores_the_batch_size():
 
 
 def test_clipped_steps_are_counted_over_the_run():
-    """Friction far below what the noise needs: every step clips, in burn-in and after it."""
+    """With friction far below what the noise needs, every step clips, during burn-in and after it."""
     with pytest.warns(iso.IsothermWarning, match="clipped"):
         draws = call(iso.SGHMC(1e-2, 1e-3, iso.Dense()), num_draws=7, thinning=3, burn_in=5, num_chains=2)
     np.testing.assert_array_equal(draws.stats["clipped_steps"], [26, 26])

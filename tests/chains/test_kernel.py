@@ -1,4 +1,4 @@
-"""The order of a step, and what in a run is independent of what."""
+"""The order of the parts of a step, and the independence of its random numbers."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 class Recorded(iso.extend.Gradient):
-    """A force known at every position, plus noise of its own; its one contrast is the rows of the batch."""
+    """A known force plus noise. Its single contrast holds the rows of the batch."""
 
     noise: float = 0.0
     all_rows = False
@@ -30,8 +30,8 @@ class Recorded(iso.extend.Gradient):
 
 
 @pytest.mark.parametrize("name", ["SGLD", "SGHMC", "CCAdL-dense"])
-def test_the_force_is_that_of_the_position_it_moves(name):
-    """The gradient is taken at the position after the drift, and the visit says where that was."""
+def test_the_force_is_taken_after_the_drift(name):
+    """The gradient is taken at the position after the drift, which the visit records."""
     sampler, key = SAMPLERS[name], jax.random.key(1)
     kernel = iso.extend.Kernel(sampler, Recorded(), N, D)
     before = kernel.init(jnp.asarray([1.0, -0.5, 0.2, 2.0]), jnp.asarray(ROWS), key=key)
@@ -46,7 +46,7 @@ def test_the_force_is_that_of_the_position_it_moves(name):
 
 @pytest.mark.parametrize("name", ["SGHMC-symmetric", "CCAdL-symmetric"])
 def test_the_force_of_a_symmetric_step(name):
-    """Between its halves: of SGHMC the second half of the drift is still to come."""
+    """It is taken between the two halves of the step. SGHMC still has the second half of its drift to do."""
     sampler, key = SAMPLERS[name], jax.random.key(1)
     kernel = iso.extend.Kernel(sampler, Recorded(), N, D)
     before = kernel.init(jnp.asarray([1.0, -0.5, 0.2, 2.0]), jnp.asarray(ROWS), key=key)
@@ -58,10 +58,10 @@ def test_the_force_of_a_symmetric_step(name):
 
 
 def test_rows_gradient_noise_and_added_noise_are_independent():
-    """Within a step, between steps, and of the momentum at the start: 40 variables of 4,000 chains.
+    """Within a step, between steps, and from the first momentum: 40 variables in 4,000 chains.
 
-    Correlations of independent variables have standard deviation 4000^(-1/2); six of them in any of 780 pairs is
-    a false alarm of 2e-6. One key in two places makes a correlation near 1.
+    Correlations of independent variables have standard deviation 4000^(-1/2). Six of these in any of 780 pairs is a
+    false alarm of 2e-6. One key used in two places makes a correlation near 1.
     """
     kernel = iso.extend.Kernel(iso.SGHMC(h, A), Recorded(1.0), N, D)
 
@@ -83,7 +83,7 @@ def test_rows_gradient_noise_and_added_noise_are_independent():
 
 
 class ShowRows(iso.extend.Gradient):
-    """A force that is the rows of the batch, each at the place where it is stored."""
+    """A force whose entry i is the row stored at index i."""
 
     all_rows = False
 
@@ -93,8 +93,8 @@ class ShowRows(iso.extend.Gradient):
         return iso.extend.GradientEstimate(force, None, jnp.zeros(()))
 
 
-def test_rows_are_stored_in_a_new_order_when_it_is_time():
-    """SGLD with h = 1 at a temperature near 0 adds the force up, and here the force is the order of the rows."""
+def test_rows_are_rearranged_when_due():
+    """SGLD with h = 1 at a temperature near 0 sums the forces, and here the force is the order of the rows."""
     posterior = iso.Posterior(lambda t, d: 0.0 * d)
     draws = call(
         iso.SGLD(1.0, temperature=1e-12),
@@ -111,7 +111,7 @@ def test_rows_are_stored_in_a_new_order_when_it_is_time():
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_seeds_beyond_32_bits_are_seeds_of_their_own():
+def test_seeds_beyond_32_bits_differ():
     seeds = [0, 1, 2**32, 2**32 + 1, 2**33 + 1, 2**40, 2**64 - 1]
     keys = [jax.random.key_data(as_key(seed)).tolist() for seed in (*seeds, 1)]
     assert len({tuple(key) for key in keys}) == len(seeds)

@@ -1,4 +1,4 @@
-"""Streaming moments: exact sums, about the mean, of the steps that count."""
+"""Streaming moments are exact, about the mean, and over the right steps."""
 
 import dataclasses
 
@@ -14,15 +14,15 @@ FAR = 30.0  # where sampling starts, in units of the chain's spread
 
 
 def test_a_million_terms_are_added_without_loss():
-    """Terms of one sign, where a plain float32 sum is off by 10^-5 and more. The compensated one, with what it
-    still carries, errs by n eps^2, which is below the rounding of a single float32 number."""
+    """Terms of one sign, for which a plain float32 sum is off by 10^-5 and more. The compensated sum with its
+    remainder is off by n eps^2, which is below the rounding of a single float32 number."""
     x = np.random.default_rng(0).random(1_000_000, np.float32)
     add = lambda total, x: (total.add({"x": x}), None)
     total, _ = jax.jit(lambda x: jax.lax.scan(add, Sum.zero({"x": jnp.zeros(())}), x))(x)
     got = np.float64(total.total["x"]) - np.float64(total.lost["x"])
     exact = x.sum(dtype=np.float64)
     plain, _ = jax.jit(lambda x: jax.lax.scan(lambda a, b: (a + b, None), jnp.zeros(()), x))(x)
-    assert abs(float(plain) / exact - 1) > 1e-6, "terms too easy to tell"
+    assert abs(float(plain) / exact - 1) > 1e-6, "a plain sum must lose digits"
     assert abs(got / exact - 1) < 2**-24
 
 
@@ -59,9 +59,9 @@ def test_moments_against_numpy():
 
 
 def test_refined_means_of_a_normal_posterior():
-    """A chain of 200 draws knows its mean to a tenth of a standard deviation, and with the gradient to rounding.
+    """200 draws give the mean to a tenth of a standard deviation, and to rounding with the gradient.
 
-    Coordinates stretch by 2 and 1/2 what is not stretched, so that a slope is not its own inverse.
+    The coordinates are stretched by 2 and 1/2, so that a slope differs from its inverse.
     """
     covariance = np.array([[1.0, 0.6], [0.6, 2.0]])
     rows = np.random.default_rng(0).multivariate_normal([3.0, -1.0], 100 * covariance, 100).astype(np.float32)

@@ -28,12 +28,12 @@ from support.table import SAMPLERS, slow_unless
 HERE = Path(__file__).parent
 RECORDED = json.loads(record.FILE.read_text())
 TOLERANCE = 10 * record.STEPS * 2.0**-24
-# The rest is left to `make test`. `SGHMC-dense` is in the check by way of the plans.
+# The rest runs in `make test`. `SGHMC-dense` is covered by the plans.
 IN_CHECK = ("SGLD", "CCAdL-dense", "CCAdL-symmetric-matrix-free", "WithReplacement")
 
 
 def short(**options):
-    """A run of the length and layout of those on record, so that the tests share compilations."""
+    """Run with the length and layout of the recorded runs, so that the tests share compilations."""
     return call(
         SAMPLERS["SGHMC-dense"], **({"num_draws": 9, "thinning": 5, "burn_in": 5, "num_chains": 2} | options)
     )
@@ -50,7 +50,7 @@ def everything(draws):
 
 
 def assert_close(a, b):
-    """Up to rounding, relative to 1 or to the number where that is larger."""
+    """Assert equality up to rounding, relative to the larger of 1 and the number."""
     assert np.max(np.abs(a - b) / np.maximum(np.abs(b), 1)) < TOLERANCE
 
 
@@ -82,7 +82,7 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one():
 
 @pytest.mark.slow
 def test_cuts_within_burn_in_thinning_and_reshuffling_change_nothing(monkeypatch):
-    """Burn-in of 11, a draw every 6, new order every 9, and cuts that fall between all of them."""
+    """Burn-in of 11, a draw every 6, a new order every 9, and cuts that fall between all of them."""
     plan = iso.RandomBlocks(rows_per_run=4, reshuffle_every=9)
     options = {"minibatch": plan, "burn_in": 11, "thinning": 6}
     original, runs = driver.drive, []
@@ -94,7 +94,7 @@ def test_cuts_within_burn_in_thinning_and_reshuffling_change_nothing(monkeypatch
         assert_same_bits(runs[0], other)
 
 
-ELSEWHERE = """
+IN_ANOTHER_PROCESS = """
 import json, jax
 from test_reproducibility import short
 print(jax.device_count())
@@ -103,9 +103,9 @@ print(json.dumps(short().posterior.tolist()))
 
 
 def in_a_fresh_process(flags=""):
-    """Devices, and draws of `short` in another process with these flags of XLA."""
+    """Return the number of devices and the draws of `short` in another process with these XLA flags."""
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE],
+        [sys.executable, "-c", IN_ANOTHER_PROCESS],
         cwd=HERE,
         env=os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()},
         capture_output=True,
@@ -169,8 +169,8 @@ def test_a_minibatch_plan_draws_what_is_on_record(name):
 def assert_on_record(end, kind, name):
     moved = record.difference(end, RECORDED[kind][name])
     assert moved < TOLERANCE, (
-        f"the draws of {name} moved by {moved:.1e} since {RECORDED['versions']}: the same seed gives other draws "
-        "now. If that is meant, run `python tests/recorded/record.py` and say so in CHANGELOG.md."
+        f"the draws of {name} have changed by {moved:.1e} since {RECORDED['versions']}, for the same seed. If that "
+        "is intended, run `python tests/recorded/record.py` and say so in CHANGELOG.md."
     )
 
 
@@ -178,7 +178,7 @@ def test_the_record_covers_every_sampler_and_plan():
     assert set(RECORDED["samplers"]) == set(SAMPLERS)
     assert set(RECORDED["plans"]) == set(record.PLANS)
     plans = {plan.__name__ for plan in minibatch.MinibatchPlan.__subclasses__()}
-    # `AllRows` draws nothing, and `Weighted` what `WithReplacement` draws, from its own table.
+    # `AllRows` draws nothing, and `Weighted` draws like `WithReplacement`, from its table.
     assert plans - {"AllRows", "Weighted"} == set(record.PLANS)
 
 

@@ -1,4 +1,4 @@
-"""The average before the first step and after burn-in: how many batches it has seen, which, and where."""
+"""Seeding of the average before the first step and after burn-in: how many batches, which ones, and where."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 class Marked(iso.extend.Gradient):
-    """Contrasts that tell the number asked for, the rows and the position: sqrt(k), the first row, the position."""
+    """Contrasts that encode their number, the rows and the position: sqrt(k), the first row, the position."""
 
     all_rows = False
 
@@ -31,13 +31,13 @@ def kernel_of(covariance, **settings):
 
 
 def diagonal_of(state):
-    """That of C as the average has it."""
+    """Return the diagonal of C in the average of a state."""
     C = state.covariance.operator
     return np.array([C.mv(e)[i] for i, e in enumerate(jnp.eye(D))])
 
 
-# The contrasts of each batch, of which 10 rows allow (10 - 1) // 2, and the count that they stand for: batches x
-# contrasts / contrasts of a step.
+# The contrasts of each batch, at most (10 - 1) // 2 for 10 rows, and the count: batches x contrasts / contrasts of a
+# step.
 SEEDS = {
     "Diagonal": (iso.Diagonal(), 1, 16),
     "Diagonal, 3 contrasts": (iso.Diagonal(contrasts=3), 1, 5),
@@ -75,16 +75,16 @@ def test_a_sampler_without_a_covariance_is_not_seeded():
 
 
 def test_batches_are_drawn_anew_for_each_and_after_burn_in():
-    """The mean square of the first rows of 16 batches: of the same batch 16 times it would be one row's square."""
+    """The mean square of the first rows of 16 batches. If all were the same, it would be the square of one row."""
     kernel, key = kernel_of(iso.Diagonal()), jax.random.key(2)
     state = kernel.init(POSITION, ROWS, key=key)
     moved = iso.extend.State(2 * POSITION, state.momentum, state.xi, state.covariance, jnp.asarray(300))
     settled = kernel.settle(moved, ROWS, key=key)
-    found = [float(diagonal_of(x)[1]) for x in (state, settled)]
-    assert found[0] != found[1]
-    for square in found:
+    squares = [float(diagonal_of(x)[1]) for x in (state, settled)]
+    assert squares[0] != squares[1]
+    for square in squares:
         assert not np.any(np.isclose(square, np.asarray(ROWS[:, 0]) ** 2, rtol=1e-5))
-    # Where the chain is by then, and nothing of where it was.
+    # From the present position of the chain, without a trace of the first.
     np.testing.assert_allclose(diagonal_of(settled)[2:4], 4 * np.asarray(POSITION[2:4]) ** 2, rtol=1e-4)
     assert (int(settled.covariance.count), int(settled.step)) == (16, 300)
 
@@ -99,9 +99,9 @@ def test_noise_is_whitened_in_the_seed_as_in_a_step():
 
 
 def test_the_next_batch_counts_as_one_of_many():
-    """After 16 the first step of the chain weighs 1/17."""
+    """After 16 seeding batches, that of the first step has weight 1/17."""
     kernel, key = kernel_of(iso.Diagonal()), jax.random.key(4)
     before = kernel.init(POSITION, ROWS, key=key)
     after, _, visit = kernel.step(before, ROWS, key=key)
-    own = np.asarray(visit.estimate.contrasts[0]) ** 2
-    np.testing.assert_allclose(diagonal_of(after), (16 * diagonal_of(before) + own) / 17, rtol=1e-4)
+    new = np.asarray(visit.estimate.contrasts[0]) ** 2
+    np.testing.assert_allclose(diagonal_of(after), (16 * diagonal_of(before) + new) / 17, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""What `iso.diagnose` finds away from the draws: other modes, and tails that they were held back from."""
+"""What `iso.diagnose` finds away from the draws: other modes, and tails that the chains miss."""
 
 import dataclasses
 
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.judging.modes import elsewhere
-from isotherm.judging.reach import beyond
+from isotherm.judging.modes import other_modes
+from isotherm.judging.reach import missed_tail
 
 
 def drawn(posterior, rows, x):
-    """A run of which the draws are replaced by `x`, (chain, draw, d)."""
+    """Return a run whose draws are replaced by `x`, (chain, draw, d)."""
     draws = iso.sample(
         posterior,
         rows,
@@ -27,12 +27,12 @@ def drawn(posterior, rows, x):
 
 
 def modes(draws):
-    return elsewhere(draws, draws.setup, effort=1.0, key=jax.random.key(0))
+    return other_modes(draws, draws.setup, effort=1.0, key=jax.random.key(0))
 
 
 @pytest.mark.slow
 def test_a_bent_posterior_has_one_mode(quick_compilation):
-    """Straight lines leave it, but not those to the nearest draw; half of it is another mode all the same."""
+    """Straight lines between its parts leave the posterior, but the line to the nearest draw does not."""
     posterior = iso.Posterior(
         lambda p, row: -0.5 * (row - p[1] - p[0] ** 2) ** 2, lambda p: -0.5 * (p[0] ** 2)
     )
@@ -46,7 +46,7 @@ def test_a_bent_posterior_has_one_mode(quick_compilation):
 
 @pytest.mark.parametrize("size", [2, pytest.param(1100, marks=pytest.mark.slow)])
 def test_a_second_mode_with_few_and_many_parameters(quick_compilation, size):
-    """Two modes of one parameter: their share is told by the Hessian, or by their heights."""
+    """Two modes of one parameter. Their shares come from the Hessians or, with many parameters, from the heights."""
     share, apart = 0.2, 6.0
 
     def log_prior(p):
@@ -57,16 +57,16 @@ def test_a_second_mode_with_few_and_many_parameters(quick_compilation, size):
     rng = np.random.default_rng(6)
     rows = rng.normal(size=50).astype(np.float32)
     z = rng.normal(size=(4, 250, size))
-    found = modes(drawn(posterior, rows, z))
-    assert [m.share for m in found] == [pytest.approx(share, abs=0.01 if size == 2 else 0.1)]
-    assert found[0].theta[0] == pytest.approx(apart, abs=1.0)
+    others = modes(drawn(posterior, rows, z))
+    assert [m.share for m in others] == [pytest.approx(share, abs=0.01 if size == 2 else 0.1)]
+    assert others[0].theta[0] == pytest.approx(apart, abs=1.0)
     both = z + apart * (rng.random(z.shape[:2]) < share)[..., None] * (np.arange(size) == 0)
     assert modes(drawn(posterior, rows, both)) == ()
 
 
 @pytest.mark.slow
-def test_the_sampler_has_the_temperature_that_counts(quick_compilation):
-    """Two wells, one 6 lower: of no account at temperature 1, and exp(-2) of the other at temperature 3."""
+def test_shares_are_those_at_the_temperature_of_the_sampler(quick_compilation):
+    """Two wells, one of them 6 lower: negligible at temperature 1, and exp(-2) of the other at temperature 3."""
     log_prior = lambda p: jnp.logaddexp(-0.5 * (2 * p[0]) ** 2, -6 - 0.5 * (2 * (p[0] - 12)) ** 2)
     posterior = iso.Posterior(lambda p, row: 0.0 * (row + p[0]), log_prior)
     rng = np.random.default_rng(8)
@@ -90,31 +90,31 @@ def test_empty_leaves_and_one_chain(quick_compilation):
 
 
 @pytest.mark.slow
-def test_draws_that_were_held_back_from_a_tail_are_told(quick_compilation):
-    """The logarithm of a gamma variable of shape 1/2: right draws pass, and those around its mode do not."""
+def test_a_missed_tail_is_reported(quick_compilation):
+    """The logarithm of a gamma variable of shape 1/2. Exact draws pass, and draws that stay near the mode do not."""
     posterior = iso.Posterior(lambda p, row: 0.0 * (row + p[0]), lambda p: 0.5 * p[0] - jnp.exp(p[0]))
     rng = np.random.default_rng(10)
     rows = rng.normal(size=50).astype(np.float32)
     right = np.log(rng.gamma(0.5, size=(4, 500, 1)))
-    held = np.log(0.5) + 0.5 * rng.normal(size=(4, 500, 1))
-    look = lambda x: beyond(draws := drawn(posterior, rows, x), draws.setup, key=jax.random.key(0))
-    assert look(right) is None
-    place = look(held)
-    assert place.theta[0] == pytest.approx(np.log(0.5) - 2.5, abs=0.1)
+    confined = np.log(0.5) + 0.5 * rng.normal(size=(4, 500, 1))
+    tail_of = lambda x: missed_tail(draws := drawn(posterior, rows, x), draws.setup, key=jax.random.key(0))
+    assert tail_of(right) is None
+    tail = tail_of(confined)
+    assert tail.theta[0] == pytest.approx(np.log(0.5) - 2.5, abs=0.1)
     at = np.log(0.5) - 2.5
-    assert place.rise == pytest.approx(0.5 * np.log(0.5) - 0.5 - (0.5 * at - np.exp(at)), abs=0.1)
+    assert tail.rise == pytest.approx(0.5 * np.log(0.5) - 0.5 - (0.5 * at - np.exp(at)), abs=0.1)
 
 
-def test_no_tail_is_told_of_where_rounding_hides_it(quick_compilation):
-    """A constant of 10^8 in each row, of which 32 bits hold multiples of eight: a rise of 12.5 does not show."""
+def test_no_tail_is_reported_if_rounding_could_hide_the_rise(quick_compilation):
+    """A constant of 10^8 in each row: 32 bits hold multiples of eight there, so a rise of 12.5 does not show."""
     posterior = iso.Posterior(lambda p, row: 1e8 - 0.5 * (row - p[0]) ** 2)
     rng = np.random.default_rng(11)
     rows = rng.normal(size=400).astype(np.float32)
     draws = drawn(posterior, rows, rows.mean() + rng.normal(size=(4, 250, 1)) / 20)
-    assert beyond(draws, draws.setup, key=jax.random.key(0)) is None
+    assert missed_tail(draws, draws.setup, key=jax.random.key(0)) is None
 
 
-def test_a_wide_mode_counts_for_more(quick_compilation):
+def test_a_wide_mode_has_a_larger_share(quick_compilation):
     """Two modes of equal height, one three times as wide as the other: a share of three quarters."""
 
     def log_prior(p):

@@ -1,4 +1,4 @@
-"""`iso.diagnose`: runs made wrong on purpose are told, by about how much; right ones are let through."""
+"""`iso.diagnose` finds the fault in runs made wrong on purpose, measures its size, and passes right runs."""
 
 import functools
 import warnings
@@ -18,7 +18,7 @@ N, D, BATCH = 2000, 6, 50
 
 @functools.cache
 def regression():
-    """Correlated columns, an intercept: the posterior is normal, and known."""
+    """Return a linear regression with correlated columns and an intercept, whose posterior is a known normal."""
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(N, D)) @ np.linalg.cholesky(0.4 * np.eye(D) + 0.6)).astype(np.float32)
     y = (x @ rng.normal(size=D) + rng.normal(size=N)).astype(np.float32)
@@ -46,7 +46,7 @@ def run(sampler, seed=0, start=None, **options):
 
 
 def step_for(s):
-    """h at which s, the largest eigenvalue of h^2 C, is about this: C is (N / n) times the curvature."""
+    """Return the h at which the largest eigenvalue of h^2 C is about `s`: C is (N / n) times the curvature."""
     return float(np.sqrt(s * BATCH / N * np.linalg.eigvalsh(regression()[3])[0]))
 
 
@@ -58,9 +58,9 @@ def ccadl(s, friction=20.0, covariance=None, **options):
 
 def test_errors_of_means_and_their_limits():
     x = np.random.default_rng(0).normal(size=(4, 1000, 2000))
-    found = mean(x)
-    z = found.value / found.error
-    assert found.freedom == 127
+    estimate = mean(x)
+    z = estimate.value / estimate.error
+    assert estimate.freedom == 127
     # Student's t with 127 degrees of freedom: the variance of 2,000 of them is known to sqrt(2 / 2000).
     assert abs(np.var(z) - 127 / 125) < LIMIT * np.sqrt(2 / 2000)
     for tests, freedom in ((1, 1), (1, 63), (100, 63), (8, 127), (1000, 2000)):
@@ -74,7 +74,7 @@ def test_errors_of_means_and_their_limits():
 
 
 def replaced(draws, x):
-    """The same run with other draws: (chain, draw, [b, w])."""
+    """Return the same run with other draws: (chain, draw, [b, w])."""
     import dataclasses
 
     return dataclasses.replace(draws, posterior={"b": x[..., 0], "w": x[..., 1:]})
@@ -102,10 +102,10 @@ def test_gradients_at_the_draws_measure_the_variance(short, factor):
     assert np.all(np.abs(heat.blocks.value - (factor - 1)) < LIMIT * heat.blocks.error)
     # 2,000 draws of about 6 numbers, and the noise of batches of N / n times the information.
     assert heat.blocks.error[1] < 0.08
-    told = [p for p in found.problems if "by gradients" in p]
-    assert bool(told) == (factor != 1.0)
-    if told:
-        assert ("too large" in told[0]) == (factor > 1)
+    faults = [p for p in found.problems if "by gradients" in p]
+    assert bool(faults) == (factor != 1.0)
+    if faults:
+        assert ("too large" in faults[0]) == (factor > 1)
 
 
 def test_a_direction_that_no_parameter_shows(short):
@@ -139,16 +139,16 @@ def test_kinetic_temperature_of_each_block(short):
 
 
 class Underestimated(iso.Minibatch):
-    """A gradient that believes in a tenth of its noise."""
+    """A gradient that reports a tenth of its noise."""
 
     def __call__(self, position, batch, *, needs, key):
-        found = iso.Minibatch.__call__(self, position, batch, needs=needs, key=key)
-        contrasts = jax.tree.map(lambda z: z * 0.1**0.5, found.contrasts)
-        return iso.extend.GradientEstimate(found.force, contrasts, found.log_density)
+        estimate = iso.Minibatch.__call__(self, position, batch, needs=needs, key=key)
+        contrasts = jax.tree.map(lambda z: z * 0.1**0.5, estimate.contrasts)
+        return iso.extend.GradientEstimate(estimate.force, contrasts, estimate.log_density)
 
 
 def two_modes():
-    """A mixture of two normal distributions, ten standard deviations apart, and chains in both."""
+    """Sample a mixture of two normal distributions, ten standard deviations apart, with chains in both."""
     posterior = iso.Posterior(
         lambda m, row: 1e-3 * jnp.logaddexp(-0.5 * ((m - 5) + row) ** 2, -0.5 * ((m + 5) + row) ** 2)
     )
@@ -170,7 +170,7 @@ def two_modes():
 
 
 def root():
-    """Of which only the square is known, and to which Newton's method takes all chains."""
+    """Sample a number of which only the square is known. Newton's method takes all chains to one of its roots."""
     posterior = iso.Posterior(lambda m, row: -0.5 * (row - m**2) ** 2, lambda m: -0.5 * (m / 3) ** 2)
     x = np.random.default_rng(1).normal(size=2000)
     rows = (x - x.mean() + 1.41**2).astype(np.float32)
@@ -180,7 +180,7 @@ def root():
 FAULTS = {
     "step too large": (
         lambda: run(ccadl(1.2, scheme="euler", thermal_mass=1.0)),
-        "`w` about",
+        "`w` is about",
         "too small",
     ),
     "no control": (lambda: run(iso.SGNHT(step_for(0.2), 10.0, thermal_mass=100.0)), "direction", "too large"),
@@ -206,24 +206,30 @@ FAULTS = {
         "run longer",
     ),
     "several modes": (two_modes, "R-hat", "run longer"),
-    "a mode that no chain has visited": (root, "another mode, with `theta` at -1.41", "50 % of both"),
+    "a mode that no chain has visited": (
+        root,
+        "another mode that no chain has visited, at `theta` = -1.41",
+        "50 % of the probability of the two",
+    ),
 }
 
 
 def truth(draws):
-    """Variances over the right ones: least and largest along the axes of the posterior, and the mean of `w`."""
+    """Return a line on the true variances over the exact ones: by direction, and the mean of `w`."""
     if set(draws.flat()) != {"b", "w"}:
         return ""
     values, vectors = np.linalg.eigh(regression()[3])
     x = np.concatenate([draws.posterior["b"][..., None], draws.posterior["w"]], axis=2).astype(np.float64)
-    own, each = ((x @ vectors).var(axis=(0, 1)) / values), x.var(axis=(0, 1)) / np.diag(regression()[3])
-    return f"in truth {own.min():.2f} to {own.max():.2f} by direction, `w` {each[1:].mean():.2f} on average"
+    along, each = ((x @ vectors).var(axis=(0, 1)) / values), x.var(axis=(0, 1)) / np.diag(regression()[3])
+    return (
+        f"in truth {along.min():.2f} to {along.max():.2f} by direction, `w` {each[1:].mean():.2f} on average"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_told(name):
-    """And by about how much: gradients at the draws within their error, half the step within a third."""
+def test_a_fault_is_reported(name):
+    """Its size is right, too: within the error by gradients at the draws, within a third by half the step."""
     make, *words = FAULTS[name]
     draws = make()
     found = iso.diagnose(draws, progress=False)
@@ -242,10 +248,10 @@ def test_a_fault_is_told(name):
 
 
 @pytest.mark.slow
-def test_right_runs_are_let_through():
-    """Of 10 runs whose bias is below 3 % one may be called wrong: a rate of 1 % or less has that with 99 %.
+def test_right_runs_pass():
+    """At most one of 10 runs whose bias is below 3 % may be called wrong: holds with 99 % if the rate is 1 % or less.
 
-    A friction of nearly nothing does no harm where the noise brings its own.
+    A friction near zero does no harm if the noise brings enough.
     """
     posterior, data, *_ = regression()
     tuned = iso.warmup(posterior, data, {"b": jnp.zeros(()), "w": jnp.zeros(D)})
@@ -263,7 +269,7 @@ def test_right_runs_are_let_through():
 
 @pytest.mark.slow
 def test_unusual_runs_get_an_answer():
-    """Schedules, no momentum, one chain, batches of one row, draws on the edge of the support; a copy of draws."""
+    """Schedules, no momentum, one chain, batches of one row, draws on the edge of the support, a copy of draws."""
     import pickle
 
     x = np.random.default_rng(4).normal(size=100).astype(np.float32)

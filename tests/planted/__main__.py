@@ -2,7 +2,7 @@
 
     cd tests && python -m planted [NAME ...] [--jobs 2] [--out results.json]
 
-A run over all of them also writes docs/planted-bugs.md. The exit status is 1 where a mistake went unnoticed.
+A run over all of them also writes docs/planted-bugs.md. The exit status is 1 if a mistake went unnoticed.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from planted.page import write_page
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = (".*", "__pycache__", "out", "build", "dist")
-OWN = "test_planted.py"  # fails on any change of the text, which would prove nothing
+NOT_RUN = "test_planted.py"  # fails on any change of the source, which would prove nothing
 LIMIT_SECONDS = 1800
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What the tests said: `test` is the first that failed, `None` where all passed."""
+    """The outcome of the tests: `test` is the first that failed, or `None` if all passed."""
 
     name: str
     test: str | None
@@ -46,10 +46,10 @@ class Outcome:
 
 
 def check(bug: Bug, *, likely_only: bool) -> Outcome:
-    """The tests against one mistake: those that should see it, then all the others."""
+    """Run the tests against one mistake: first those that should notice it, then all others."""
     began = time.perf_counter()
     others = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
-    rest = tuple(name for name in others if name not in (*bug.likely, OWN))
+    rest = tuple(name for name in others if name not in (*bug.likely, NOT_RUN))
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = copy_of_the_tree(Path(folder))
         path, wrong = bug.planted(copy / "src" / "isotherm")
@@ -59,7 +59,7 @@ def check(bug: Bug, *, likely_only: bool) -> Outcome:
         if outcome.passed and not likely_only:
             outcome = run_tests(copy, bug.name, rest)
             path.write_text(right)
-            # These have not been seen to pass without the mistake.
+            # Make sure that this test passes without the mistake.
             if outcome.test and not run_tests(copy, bug.name, (by_name(outcome.test),)).passed:
                 outcome = dataclasses.replace(outcome, test=None, note=f"{outcome.test} fails without it too")
     outcome = dataclasses.replace(outcome, seconds=round(time.perf_counter() - began, 1))
@@ -68,7 +68,7 @@ def check(bug: Bug, *, likely_only: bool) -> Outcome:
 
 
 def check_without(bugs: list[Bug]) -> Outcome:
-    """The tests that should see these mistakes pass where there is none."""
+    """Check that the tests that should notice these mistakes pass without any."""
     files = tuple(dict.fromkeys(name for bug in bugs for name in bug.likely))
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         outcome = run_tests(copy_of_the_tree(Path(folder)), "no mistake", files)
@@ -76,25 +76,25 @@ def check_without(bugs: list[Bug]) -> Outcome:
     return outcome
 
 
-PROGRAMS = str(ROOT / ".pytest_cache" / "programs")  # compiled once, whatever copy they come from
+PROGRAMS = str(ROOT / ".pytest_cache" / "programs")  # compiled programs, shared by all copies
 
 
 def copy_of_the_tree(folder: Path) -> Path:
-    """The sources, the tests and the docs, under `folder`."""
+    """Copy the sources, the tests and the docs to `folder`."""
     return Path(shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_OUT)))
 
 
 def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
-    """The fast tests of some files in a copy, up to the first failure."""
+    """Run the fast tests of some files in a copy, up to the first failure."""
     report = copy / "first-failure.json"
     report.unlink(missing_ok=True)
-    found = [f"tests/{test_file(copy / 'tests', file)}" for file in files]
+    paths_of_tests = [f"tests/{test_file(copy / 'tests', file)}" for file in files]
     paths = os.pathsep.join(str(copy / part) for part in ("src", "tests"))
     options = ["-x", "-m", "not slow", "-p", "planted.watch", "-p", "no:cacheprovider"]
     began = time.perf_counter()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *found],
+            [sys.executable, "-m", "pytest", *options, *paths_of_tests],
             cwd=copy,
             env=os.environ
             | {"PYTHONPATH": paths, "PLANTED_REPORT": str(report), "JAX_COMPILATION_CACHE_DIR": PROGRAMS},
@@ -103,7 +103,7 @@ def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
             timeout=LIMIT_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return Outcome(name, None, LIMIT_SECONDS, "the tests did not end")
+        return Outcome(name, None, LIMIT_SECONDS, "the tests did not finish in time")
     seconds = round(time.perf_counter() - began, 1)
     test = json.loads(report.read_text()) if done.returncode == 1 and report.exists() else None
     # 0 is success and 1 a failed test; anything else means that the tests could not be run at all.
@@ -112,27 +112,27 @@ def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
 
 
 def by_name(test: str) -> str:
-    """A test without its folders."""
+    """Return the name of a test without its folders."""
     return test.rpartition("::")[0].rpartition("/")[2] + "::" + test.rpartition("::")[2]
 
 
 def arguments() -> argparse.Namespace:
-    """The command line, with names looked up."""
+    """Return the command line, with names replaced by mistakes."""
     parser = argparse.ArgumentParser(prog="python -m planted", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="mistakes to plant; all of them by default")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are tested side by side")
     parser.add_argument("--out", type=Path, help="write the outcomes to this JSON file")
-    parser.add_argument("--likely-only", action="store_true", help="run no other files than the likely ones")
+    parser.add_argument("--likely-only", action="store_true", help="run only the likely test files")
     given = parser.parse_args()
     known = {bug.name: bug for bug in BUGS}
     if unknown := [name for name in given.names if name not in known]:
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+        parser.error(f"unknown mistake {', '.join(unknown)}; known are {', '.join(known)}")
     given.bugs = [known[name] for name in given.names] or list(BUGS)
     return given
 
 
 def main() -> int:
-    """Run, print, write; the exit status."""
+    """Run, print and write; return the exit status."""
     given, began = arguments(), time.perf_counter()
     clean = check_without(given.bugs)
     if not clean.passed:

@@ -1,4 +1,4 @@
-"""The record of one deliberate mistake, and how it is found in the source."""
+"""The record of one deliberate mistake, and how its place in the source is found."""
 
 import ast
 import dataclasses
@@ -10,10 +10,10 @@ class Bug:
     """A small, silent mistake: the library still runs, and its answers are wrong.
 
     - `mistake`: one sentence for a reader of the documentation.
-    - `within`: the function, method or class that holds the text, such as `Kernel.step`, in whatever file it is.
-    - `old`, `new`: the right text, which occurs exactly once in there, and the wrong one.
-    - `also`: further pairs, for a mistake that has to be made in several places of the same file.
-    - `likely`: test files by name, or single tests `file::name`, that should see it first.
+    - `within`: the function, method or class that holds the text, such as `Kernel.step`, in any file.
+    - `old`, `new`: the right text, which occurs exactly once in that definition, and the wrong text.
+    - `also`: further pairs, for a mistake that needs several changes in the same file.
+    - `likely`: the test files, or single tests `file::name`, that should notice it first.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Bug:
     also: tuple[tuple[str, str], ...] = ()
 
     def planted(self, package: Path) -> tuple[Path, str]:
-        """The file of the mistake under `package`, and its text with the mistake in it."""
+        """Return the file of the mistake under `package`, and its text with the mistake in it."""
         places = [
             (path, text.index(self.old, begin))
             for path, text in sources(package)
@@ -47,12 +47,12 @@ class Bug:
 
 
 def sources(package: Path) -> list[tuple[Path, str]]:
-    """All files of the package and their texts."""
+    """Return all files of the package and their texts."""
     return [(path, path.read_text()) for path in sorted(package.rglob("*.py"))]
 
 
 def spans(text: str, within: str) -> list[tuple[int, int]]:
-    """Where the definitions called `within`, such as `Kernel` or `Kernel.step`, begin and end in a text."""
+    """Return where the definitions called `within`, such as `Kernel` or `Kernel.step`, begin and end in a text."""
     if f"{within.rpartition('.')[2]}" not in text:
         return []
     nodes, begins = [ast.parse(text)], [0]
@@ -66,7 +66,7 @@ def spans(text: str, within: str) -> list[tuple[int, int]]:
 
 
 def test_file(tests: Path, name: str) -> str:
-    """The path of a test file relative to `tests`, wherever it lies; `name` may go on with `::test`."""
+    """Return the path of a test file relative to `tests`. `name` may end in `::test`."""
     file, separator, rest = name.partition("::")
     (path,) = tests.rglob(file)
     return f"{path.relative_to(tests)}{separator}{rest}"

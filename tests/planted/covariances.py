@@ -1,4 +1,4 @@
-"""Mistakes in the average of C, in the operators that are made of it and in what it has seen at the start."""
+"""Mistakes in the average of C, in the operators made of it, and in its seeding."""
 
 from planted.bug import Bug
 
@@ -118,7 +118,7 @@ COVARIANCES = (
     ),
     Bug(
         "low-rank-forgets-the-diagonal-along",
-        "The inverse along the leading directions leaves out the diagonal there.",
+        "The inverse along the leading directions leaves out the diagonal part.",
         "LowRankOperator.solve_shifted",
         "scaled = c * self.values / (1 + c * self.inside)",
         "scaled = c * self.values",
@@ -126,7 +126,7 @@ COVARIANCES = (
     ),
     Bug(
         "low-rank-root-without-the-diagonal",
-        "The root along the leading directions leaves out the diagonal there.",
+        "The root along the leading directions leaves out the diagonal part.",
         "LowRankOperator.sqrt_remainder",
         "scaled = c * self.values / jnp.maximum(1 - c * self.inside, 1e-6)",
         "scaled = c * self.values",
@@ -134,7 +134,7 @@ COVARIANCES = (
     ),
     Bug(
         "merge-forgets-the-old-weight",
-        "What the leading directions had is not discounted when contrasts are merged into them.",
+        "The old leading directions are not discounted when contrasts are merged into them.",
         "_merged",
         "jnp.concatenate([kept * old.values, weights])",
         "jnp.concatenate([old.values, weights])",
@@ -142,7 +142,7 @@ COVARIANCES = (
     ),
     Bug(
         "merge-weighs-the-new-as-all",
-        "Contrasts that are merged have the weight of the whole average.",
+        "Merged contrasts get the weight of the whole average.",
         "_merged",
         WEIGHTS,
         WEIGHTS.replace("(1 - kept) * ", ""),
@@ -150,7 +150,7 @@ COVARIANCES = (
     ),
     Bug(
         "merge-without-the-root",
-        "Contrasts are merged with their weight where its root is right.",
+        "Contrasts are merged with their weights instead of the roots of the weights.",
         "_merged",
         "scales = jnp.sqrt(jnp.concatenate([kept * old.values, weights]))",
         "scales = jnp.concatenate([kept * old.values, weights])",
@@ -166,7 +166,7 @@ COVARIANCES = (
     ),
     Bug(
         "waiting-contrasts-not-discounted",
-        "Contrasts that wait to be merged keep the weight that they came with.",
+        "Contrasts that wait to be merged keep their first weight.",
         "DiagonalLowRank.update",
         "fill((1 - kappa) * pending.weights, share)",
         "fill(pending.weights, share)",
@@ -182,7 +182,7 @@ COVARIANCES = (
     ),
     Bug(
         "matrix-free-applies-the-diagonal",
-        "What calls itself matrix-free applies the running diagonal instead of the batch.",
+        "The matrix-free operator applies the running diagonal instead of the C of the batch.",
         "MatrixFreeOperator.mv",
         "return self.batch.mv(x)",
         "return self.running.mv(x)",
@@ -198,9 +198,9 @@ COVARIANCES = (
     ),
     Bug(
         "seed-counted-in-batches",
-        "The contrasts seen before the first step count as their few batches: the next one outweighs them.",
+        "The contrasts seen before the first step count as a few batches, so the next batch outweighs them.",
         "Kernel._seeded",
-        "seen = max(1, batches * brought[0].shape[0] // covariance.contrasts)",
+        "seen = max(1, batches * provided[0].shape[0] // covariance.contrasts)",
         "seen = max(1, batches)",
         SEEDED,
     ),
@@ -214,7 +214,7 @@ COVARIANCES = (
     ),
     Bug(
         "seed-of-one-batch",
-        "The batches looked at before the first step are all the same.",
+        "All batches that seed the average are the same.",
         "Kernel._seeded",
         "jax.random.split(jax.random.fold_in(key, i), 3)",
         "jax.random.split(jax.random.fold_in(key, 0 * i), 3)",
@@ -222,7 +222,7 @@ COVARIANCES = (
     ),
     Bug(
         "seed-after-burn-in-as-before",
-        "The batches looked at when burn-in ends are those that were looked at before it.",
+        "The batches that seed the average after burn-in are those that seeded it before.",
         "Kernel.settle",
         "key = jax.random.fold_in(jax.random.fold_in(key, keys.CHAIN_START), time)",
         "key = jax.random.fold_in(jax.random.fold_in(key, keys.CHAIN_START), 0)",

@@ -1,4 +1,4 @@
-"""Mistakes in which rows are drawn, in the scaling of the gradient and in what is known of its noise."""
+"""Mistakes in the choice of rows, in the scaling of the gradient and in its noise."""
 
 from planted.bug import Bug
 
@@ -67,7 +67,7 @@ NOISE = (
     ),
     Bug(
         "blocks-counted-as-rows",
-        "The noise factor of random blocks takes their rows to be drawn one by one.",
+        "The noise factor of random blocks is that of rows drawn one by one.",
         "RandomBlocks.noise_factor",
         "q = (n // r) * r**2 + (n % r) ** 2",
         "q = n",
@@ -75,7 +75,7 @@ NOISE = (
     ),
     Bug(
         "force-not-scaled",
-        "The force is the sum over the batch: N/n is missing where the noise is estimated too.",
+        "The force is the plain sum over the batch, without N/n, when the noise is estimated too.",
         "_with_prior",
         FORCE,
         "force = tree.add_scaled(prior_force, (1.0, total))",
@@ -91,7 +91,7 @@ NOISE = (
     ),
     Bug(
         "prior-scaled-beside-the-noise",
-        "The prior is multiplied by N/n where the noise is estimated too.",
+        "The prior is multiplied by N/n when the noise is estimated too.",
         "_with_prior",
         FORCE,
         "force = tree.multiply(scale, tree.add_scaled(prior_force, (1.0, total)))",
@@ -188,7 +188,7 @@ NOISE = (
     ),
     Bug(
         "signs-not-centred",
-        "The random signs of a contrast do not sum to zero, so it has a part of the force.",
+        "The random signs of a contrast do not sum to zero, so it contains a part of the force.",
         "_signs",
         CENTRED,
         "signs",
@@ -212,7 +212,7 @@ NOISE = (
     ),
     Bug(
         "contrasts-share-their-signs",
-        "All contrasts of a batch have the same random signs: many that count as one.",
+        "All contrasts of a batch have the same random signs, so they are all the same.",
         "_signs",
         "signs = jax.random.rademacher(key, (count, batch.size), values.dtype)",
         "signs = jnp.tile(jax.random.rademacher(key, (1, batch.size), values.dtype), (count, 1))",
@@ -228,7 +228,7 @@ NOISE = (
     ),
     Bug(
         "operator-centred-by-halves",
-        "C of a batch is applied about the mean of each half instead of about that of the batch.",
+        "C of a batch is applied about the mean of each half instead of the mean of the batch.",
         "BatchNoise.mv",
         "(scale * (c - mean))",
         "(scale * (c - jnp.mean(c)))",
@@ -244,7 +244,7 @@ NOISE = (
     ),
     Bug(
         "operator-without-bessel",
-        "C of a batch is applied with n where n - 1 is right.",
+        "C of a batch is applied with n instead of n - 1.",
         "BatchNoise.mv",
         "/ (self.batch.size - 1)",
         "/ self.batch.size",

@@ -1,4 +1,4 @@
-"""Mistakes in what comes after the draws, predictions and scores, and in models that come from elsewhere."""
+"""Mistakes in predictions, scores and models of other libraries."""
 
 from planted.bug import Bug
 
@@ -29,7 +29,7 @@ OUTPUTS = (
     ),
     Bug(
         "calibration-error-of-bins",
-        "Bins count alike in the calibration error, however few cases they have.",
+        "All bins have the same weight in the calibration error, however few cases they hold.",
         "Calibration.calibration_error",
         "return float(np.average(np.abs(self.observed - self.predicted), weights=self.count))",
         "return float(np.average(np.abs(self.observed - self.predicted)))",
@@ -37,7 +37,7 @@ OUTPUTS = (
     ),
     Bug(
         "numpyro-scale-forgotten",
-        "Sites of a NumPyro model lose the scale that a handler or a plate gives them.",
+        "Sites of a NumPyro model lose the scale given by a handler or a plate.",
         "log_prob",
         'return value if site["scale"] is None else site["scale"] * value',
         "return value",
@@ -45,7 +45,7 @@ OUTPUTS = (
     ),
     Bug(
         "prior-by-fan-in-squared",
-        "Weights have a prior scale of 1 over the fan-in instead of its root.",
+        "The prior scale of weights is 1 over the fan-in instead of 1 over its root.",
         "_default",
         "factor / fan**0.5",
         "factor / fan",
@@ -63,7 +63,7 @@ OUTPUTS = (
     ),
     Bug(
         "counts-rounded-inwards",
-        "Ends of intervals of counts are rounded to the inside.",
+        "The ends of intervals of counts are rounded inwards.",
         "_outcome",
         "np.stack([np.floor(low), np.ceil(high)])",
         "np.stack([np.ceil(low), np.floor(high)])",

@@ -8,20 +8,20 @@ from planted.bug import Bug
 TEXT = """\
 # Would the tests notice?
 
-A sampler that is wrong still draws samples. To know that the tests would notice, {count} small mistakes of the kind
+A sampler that is wrong still draws samples. To check that the tests would notice, {count} small mistakes of the kind
 that real libraries have had are planted in a copy of isotherm, one at a time: a factor of 2 in the noise, a key used
 twice, a prior scaled by N/n. Each is silent: the code runs and returns numbers. The fast tests, those of
-`make check`, are then run on the copy. {verdict}
+`make check`, then run on the copy. {verdict}
 
-To do it again: `make bugs` (about a quarter of an hour on two cores), or for a single one
+To repeat this, run `make bugs` (about a quarter of an hour on two cores), or for a single mistake
 
 ```
 cd tests && ../.venv/bin/python -m planted thermal-mass-ignored
 ```
 
-It rewrites this page and ends with an error if a mistake goes unnoticed. The mistakes are in `tests/planted/`; a
-test checks that each still fits the code. The test named is the first that failed; those where a mistake should show
-are run first, and all the others after them. A key that is used twice is seen by JAX's own check, which the tests
+`make bugs` rewrites this page and fails if a mistake goes unnoticed. The mistakes are in `tests/planted/`, and a test
+checks that each still fits the code. The table names the first test that failed. Tests that should notice a mistake
+run first, and all others after them. Keys that are used twice are found by JAX's key-reuse check, which the tests
 turn on.
 
 {tables}
@@ -44,7 +44,7 @@ AREAS = {
         "judging/",
         "draws.py",
     ),
-    "Predictions, scores and models from elsewhere": (
+    "Predictions, scores and models of other libraries": (
         "prediction/",
         "scores/",
         "interop/",
@@ -55,7 +55,7 @@ AREAS = {
 
 
 def write_page(root: Path, bugs: Iterable[Bug], caught_by: Mapping[str, str | None]) -> None:
-    """docs/planted-bugs.md of the tree at `root`."""
+    """Write docs/planted-bugs.md of the tree at `root`."""
     bugs, package = list(bugs), root / "src" / "isotherm"
     missed = sum(caught_by[bug.name] is None for bug in bugs)
     verdict = "All were caught." if not missed else f"{len(bugs) - missed} were caught and {missed} were not."

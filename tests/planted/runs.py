@@ -1,4 +1,4 @@
-"""Mistakes around the step: pytrees, chains, what is kept of a run and what is added up."""
+"""Mistakes around the step: pytrees, chains, kept draws and streaming moments."""
 
 from planted.bug import Bug
 
@@ -7,7 +7,7 @@ SUMMED = ("test_moments.py",)
 RUNS = (
     Bug(
         "leaves-share-their-noise",
-        "In large pytrees every leaf is given the same random numbers.",
+        "In large pytrees every leaf gets the same random numbers.",
         "normal_like",
         "keys = jax.random.split(key, len(leaves))",
         "keys = [jax.random.clone(key) for _ in leaves]",
@@ -15,7 +15,7 @@ RUNS = (
     ),
     Bug(
         "leaves-read-from-the-start",
-        "A vector is cut into leaves that all begin at its first entry.",
+        "A vector is split into leaves that all begin at its first entry.",
         "unravel_like",
         "start += x.size",
         "start += 0",
@@ -23,11 +23,11 @@ RUNS = (
     ),
     Bug(
         "chains-share-a-key",
-        "All chains are given the key of the first, so they agree whatever they sample.",
+        "All chains get the key of the first, so they agree whatever they sample.",
         "chain_keys",
         "jax.random.fold_in(key, i))(jnp.arange(num_chains))",
         "jax.random.fold_in(key, 0 * i))(jnp.arange(num_chains))",
-        ("test_driver.py::test_chains_share_neither_starts_of_momentum_nor_batches",),
+        ("test_driver.py::test_chains_share_neither_first_momenta_nor_batches",),
     ),
     Bug(
         "chains-share-their-jitter",
@@ -51,7 +51,7 @@ RUNS = (
         "as_key",
         "return key if number < 2**32 else jax.random.fold_in(key, (number >> 32) % 2**32)",
         "return key",
-        ("test_kernel.py::test_seeds_beyond_32_bits_are_seeds_of_their_own",),
+        ("test_kernel.py::test_seeds_beyond_32_bits_differ",),
     ),
     Bug(
         "temperature-of-the-posterior-ignored",
@@ -63,7 +63,7 @@ RUNS = (
     ),
     Bug(
         "sweep-mixes-settings-up",
-        "In a sweep the hyper-parameters are dealt out chain by chain instead of setting by setting.",
+        "A sweep assigns hyper-parameters to lanes by chain first instead of by setting first.",
         "_stack",
         "return jnp.repeat(jnp.stack(leaves), num_chains, axis=0)",
         "return jnp.concatenate([jnp.stack(leaves)] * num_chains)",
@@ -71,11 +71,11 @@ RUNS = (
     ),
     Bug(
         "shuffled-once-for-all",
-        "Random blocks that should be reshuffled now and then get the same order each time.",
+        "Random blocks get the same order each time they are reshuffled.",
         "_arranged",
         "jax.random.fold_in(jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS), arrangement)",
         "jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS)",
-        ("test_kernel.py::test_rows_are_stored_in_a_new_order_when_it_is_time",),
+        ("test_kernel.py::test_rows_are_rearranged_when_due",),
     ),
     Bug(
         "draws-one-thinning-early",
@@ -112,7 +112,7 @@ RUNS = (
     ),
     Bug(
         "dead-chain-keeps-drawing",
-        "A chain that has failed goes on drawing its last position instead of NaN.",
+        "A failed chain keeps drawing its last position instead of NaN.",
         "_blank_if_ended",
         "mask = lambda x: jnp.where(running, x, jnp.nan)",
         "mask = lambda x: jnp.where(running, x, x)",
@@ -146,8 +146,8 @@ RUNS = (
         "temperature-about-the-start",
         "The configurational temperature is about the position where sampling began instead of the mean.",
         "finish",
-        "dg - d * g for d, _, g, dg in own]",
-        "dg for d, _, g, dg in own]",
+        "dg - d * g for d, _, g, dg in sums]",
+        "dg for d, _, g, dg in sums]",
         SUMMED,
     ),
     Bug(

@@ -20,7 +20,7 @@ STEPS = (
     ),
     Bug(
         "norm-for-its-square",
-        "The kinetic temperature is made of |p| instead of |p|^2.",
+        "The kinetic temperature uses |p| instead of |p|^2.",
         "MomentumSampler.kinetic_temperature",
         "return tree.dot(momentum, tree.divide(momentum, self.mass)) / tree.size(momentum)",
         "return jnp.sqrt(tree.dot(momentum, tree.divide(momentum, self.mass))) / tree.size(momentum)",
@@ -101,7 +101,7 @@ STEPS = (
     ),
     Bug(
         "average-survives-burn-in",
-        "The average of the covariance is not started again after burn-in.",
+        "The average of the covariance is not restarted after burn-in.",
         "Sampler.settle",
         "state, self._no_average(state.position), is_leaf",
         "state, state.covariance, is_leaf",
@@ -117,7 +117,7 @@ STEPS = (
     ),
     Bug(
         "noise-not-whitened",
-        "A covariance is shown the noise of the force: the mass is left out.",
+        "A covariance sees the noise of the force itself: the mass is left out.",
         "MomentumSampler.whitened",
         "contrasts = jax.vmap(lambda z: tree.divide(z, root))(contrasts)",
         "pass",
@@ -125,7 +125,7 @@ STEPS = (
     ),
     Bug(
         "whitened-by-the-mass",
-        "A covariance is shown noise that is divided by the mass instead of its root.",
+        "A covariance sees noise that is divided by the mass instead of its root.",
         "MomentumSampler.whitened",
         "root = tree.sqrt(self.mass)\n        contrasts",
         "root = self.mass\n        contrasts",
@@ -141,7 +141,7 @@ STEPS = (
     ),
     Bug(
         "langevin-s-halved",
-        "The s that SGLD's relatives report is half of what it should be.",
+        "The s reported by samplers without a momentum is half of what it should be.",
         "LangevinSampler.noise_scale",
         "return 2 * h / T",
         "return h / T",
@@ -163,7 +163,7 @@ STEPS = (
     ),
     Bug(
         "batch-and-noise-share-a-key",
-        "The key that chose the rows also makes the added noise.",
+        "The key that chose the rows also generates the added noise.",
         "Kernel.step",
         "self.sampler.kick(state, estimate, key=kick)",
         "self.sampler.kick(state, estimate, key=batch)",
@@ -171,7 +171,7 @@ STEPS = (
     ),
     Bug(
         "gradient-and-noise-share-a-key",
-        "The key given to the gradient also makes the added noise.",
+        "The key given to the gradient also generates the added noise.",
         "Kernel.step",
         "self.sampler.kick(state, estimate, key=kick)",
         "self.sampler.kick(state, estimate, key=signs)",
@@ -179,7 +179,7 @@ STEPS = (
     ),
     Bug(
         "same-noise-in-every-step",
-        "The added noise is made from the chain's key without the step number.",
+        "The added noise is generated from the chain's key without the step number.",
         "Kernel.step",
         "self.sampler.kick(state, estimate, key=kick)",
         "self.sampler.kick(state, estimate, key=jax.random.split(key, 4)[3])",
@@ -195,7 +195,7 @@ STEPS = (
     ),
     Bug(
         "drift-and-batch-share-a-key",
-        "The key that makes the noise of the symmetric drift also chooses the rows.",
+        "The key that generates the noise of the symmetric drift also chooses the rows.",
         "Kernel.step",
         "self.sampler.drift(state, key=drift)",
         "self.sampler.drift(state, key=batch)",

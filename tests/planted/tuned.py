@@ -1,4 +1,4 @@
-"""Mistakes in what the warm-up is made of, coordinates, control variates, weights, and in the diagnosis."""
+"""Mistakes in the warm-up, coordinates, control variates, weights and the diagnosis."""
 
 from planted.bug import Bug
 
@@ -21,7 +21,7 @@ TUNED = (
     ),
     Bug(
         "low-rank-factor-not-inverted",
-        "The way back from low-rank coordinates uses the factors of the way there.",
+        "The inverse of low-rank coordinates uses the factors of the forward map.",
         "LowRankPreconditioner.solve",
         "return self._along(1 / self.factors, tree.divide(x, self.scale))",
         "return self._along(self.factors, tree.divide(x, self.scale))",
@@ -29,7 +29,7 @@ TUNED = (
     ),
     Bug(
         "second-order-not-halved",
-        "What is taken from each row has the whole second derivative, what is added for all rows half of it.",
+        "The expansion subtracted from each row counts the second-order term twice.",
         "Rest.__call__",
         "return f(theta) - value - slope - curvature / 2",
         "return f(theta) - value - slope - curvature",
@@ -45,7 +45,7 @@ TUNED = (
     ),
     Bug(
         "weights-upside-down",
-        "Rows drawn more often weigh more instead of less.",
+        "Rows drawn more often get a larger weight instead of a smaller one.",
         "Weighted.__init__",
         "total / (len(tickets) * tickets.astype(np.float64))",
         "len(tickets) * tickets.astype(np.float64) / total",
@@ -53,7 +53,7 @@ TUNED = (
     ),
     Bug(
         "volume-of-a-simplex-without-what-was-left",
-        "The volume of a simplex leaves out what was left before each break.",
+        "The volume of a simplex leaves out the remaining length before each break.",
         "Simplex.log_abs_det_jacobian",
         "return jnp.sum(inner + before, axis=-1)",
         "return jnp.sum(inner, axis=-1)",
@@ -61,7 +61,7 @@ TUNED = (
     ),
     Bug(
         "volume-counted-by-the-temperature",
-        "At temperature T the volume of a transform counts 1/T times.",
+        "At temperature T the log-volume of a transform is multiplied by 1/T.",
         "FreePrior.__call__",
         "return prior + jnp.asarray(self.posterior.temperature, volume.dtype) * volume",
         "return prior + volume",
@@ -69,7 +69,7 @@ TUNED = (
     ),
     Bug(
         "diagnosis-of-uncentred-draws",
-        "Temperatures from fresh gradients pair them with positions that are not centred.",
+        "Fresh gradients are paired with positions that are not centred.",
         "heat",
         "y = _centred(y.reshape(*shape, -1)).reshape(count, -1)",
         "y = y + 0.0",
@@ -77,7 +77,7 @@ TUNED = (
     ),
     Bug(
         "diagnosis-with-the-wrong-sign",
-        "Fresh gradients are forces.",
+        "Fresh gradients have the sign of forces.",
         "_gradients",
         "return tree.multiply(-1.0 / batches, total)",
         "return tree.multiply(1.0 / batches, total)",
@@ -85,7 +85,7 @@ TUNED = (
     ),
     Bug(
         "refined-mean-the-wrong-way",
-        "What the gradient explains is added to the mean instead of taken from it.",
+        "The correction by the gradient is added to the mean instead of subtracted.",
         "_refined",
         "lambda m, s: m - np.asarray(s, np.float64)",
         "lambda m, s: m + np.asarray(s, np.float64)",
@@ -93,7 +93,7 @@ TUNED = (
     ),
     Bug(
         "refined-mean-with-the-slope-upside-down",
-        "The gradient counts by its slope over the position instead of the inverse.",
+        "The gradient is multiplied by its slope over the position instead of the inverse.",
         "explained",
         "b = np.where(cov > 0, var / np.where(cov > 0, cov, 1), 0)",
         "b = np.where(var > 0, cov / np.where(var > 0, var, 1), 0)",
@@ -101,7 +101,7 @@ TUNED = (
     ),
     Bug(
         "kinetic-temperature-of-a-block-by-all",
-        "The kinetic temperature of a block is over the number of all parameters.",
+        "The kinetic temperature of a block is divided by the number of all parameters.",
         "MomentumSampler.leaf_temperatures",
         "tree.dot(a, b) / max(a.size, 1) for a, b in parts",
         "tree.dot(a, b) / tree.size(momentum) for a, b in parts",
@@ -109,7 +109,7 @@ TUNED = (
     ),
     Bug(
         "anchors-that-stay",
-        "Chains are said to take new anchors, and keep the first.",
+        "Chains keep their first anchors instead of taking new ones.",
         "drive",
         "anchors=_anchors(ensemble, lanes.state.position)",
         "anchors=_anchors(ensemble, ensemble.positions)",
@@ -117,7 +117,7 @@ TUNED = (
     ),
     Bug(
         "sums-of-another-anchor",
-        "An anchor moves, and the sums over all rows stay those of the first.",
+        "An anchor moves, but the sums over all rows stay those of the first.",
         "ControlVariate.at",
         "return eqx.tree_at(lambda g: (g.anchor, g.sums), self, (anchor.theta, anchor.sums))",
         "return eqx.tree_at(lambda g: g.anchor, self, anchor.theta)",
@@ -125,7 +125,7 @@ TUNED = (
     ),
     Bug(
         "refreshes-not-counted",
-        "Passes over the data that move anchors are free.",
+        "Passes over the data that move anchors are not counted.",
         "_record",
         "refreshes = 1 + max(0, outcome.steps - 1) // refresh if refresh else 0",
         "refreshes = 0",
@@ -133,7 +133,7 @@ TUNED = (
     ),
     Bug(
         "refreshes-where-the-host-looks-in",
-        "Chunks run on over the step at which anchors are due.",
+        "Chunks run past the step at which anchors are due.",
         "_steps_to_the_next_event",
         "events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every)",
         "events = (ensemble.kernel.minibatch.rearrange_every,)",
@@ -141,23 +141,23 @@ TUNED = (
     ),
     Bug(
         "a-mode-without-its-width",
-        "The share of another mode counts the Hessian the wrong way round.",
-        "_Look._log_weight",
+        "The log-determinant of the Hessian has the wrong sign in the share of another mode.",
+        "_Comparison._log_weight",
         "return -point.value / self.T - float(np.sum(np.log(values))) / 2 if",
         "return -point.value / self.T + float(np.sum(np.log(values))) / 2 if",
-        ("test_beyond_the_draws.py::test_a_wide_mode_counts_for_more",),
+        ("test_beyond_the_draws.py::test_a_wide_mode_has_a_larger_share",),
     ),
     Bug(
         "a-mode-without-a-valley",
-        "Any end of a way downhill is another mode.",
-        "_Look._valley",
+        "Any end point of an optimisation is another mode.",
+        "_Comparison._valley",
         "if depth > _VALLEY * self.T else None",
         "if depth > -np.inf else None",
         MODES,
     ),
     Bug(
         "no-tail-is-long",
-        "The warm-up takes minibatches however far the posterior reaches.",
+        "The warm-up uses minibatches however long a tail the posterior has.",
         "tune_normal",
         "if tail is None\n        else _full_data_estimator(probe, rows, _describe_tail(tail, start))",
         "",
@@ -165,7 +165,7 @@ TUNED = (
     ),
     Bug(
         "a-step-into-the-wall",
-        "The step is for the curvature around the mode, and not for the wall that faces a long tail.",
+        "The step fits the curvature around the mode, but not the wall opposite a long tail.",
         "tune_normal",
         "stiffest, slowest = max(stiffest, tail.stiffest), min(slowest, tail.slowest)",
         "slowest = min(slowest, tail.slowest)",
@@ -173,7 +173,7 @@ TUNED = (
     ),
     Bug(
         "a-tail-at-temperature-one",
-        "How far U rises is not measured in units of the temperature.",
+        "The rise of U is not measured in units of the temperature.",
         "long_tail",
         "rises.append((rise / T if",
         "rises.append((rise if",

@@ -1,4 +1,4 @@
-"""A pytest plugin for a run on a copy: is the copy what is imported, and which test failed first?"""
+"""A pytest plugin for runs on a copy: it checks that the copy is imported and records the first failure."""
 
 import importlib.util
 import json
@@ -9,7 +9,7 @@ import pytest
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Refuse to test an installed library in place of the copy."""
+    """Stop if an installed library would be tested instead of the copy."""
     spec = importlib.util.find_spec("isotherm")
     origin = Path(spec.origin if spec and spec.origin else "/").resolve()
     if not origin.is_relative_to(Path(session.config.rootpath).resolve() / "src"):
@@ -17,7 +17,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write down the first test that fails."""
+    """Record the first test that fails."""
     path = Path(os.environ["PLANTED_REPORT"])
     if report.failed and not path.exists():
         path.write_text(json.dumps(report.nodeid))

@@ -5,8 +5,8 @@ Record them with the first version and compare with the second:
     python tests/recorded/bits.py --out before.npz
     python tests/recorded/bits.py --compare before.npz
 
-Every case uses the public interface alone. A change that is meant to leave all numbers alone must print "same" for
-each of them; the exit status is 1 otherwise. Needs the data set a9a and the extra `numpyro`.
+Every case uses only the public interface. A change that must not affect numbers prints "same" for each of them;
+otherwise the exit status is 1. Needs the data set a9a and the extra `numpyro`.
 """
 
 import argparse
@@ -26,7 +26,7 @@ LENGTH = {"num_draws": 20, "thinning": 2, "burn_in": 10, "num_chains": 3, "progr
 
 
 def regression(num_data=400, size=3):
-    """Rows of a logistic regression, and its posterior."""
+    """Return the posterior, the rows and a start of a logistic regression."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(num_data, size)).astype(np.float32)
     y = (rng.random(num_data) < 1 / (1 + np.exp(-x @ np.arange(size)))).astype(np.float32)
@@ -38,7 +38,7 @@ def regression(num_data=400, size=3):
 
 
 def default_on_a9a():
-    """`iso.sample` with nothing tuned, on real data."""
+    """Run `iso.sample` with default settings on real data."""
     whole = iso.data.load("a9a")
     x = np.column_stack([np.ones(len(whole.x_train), np.float32), whole.x_train])
     posterior = iso.Posterior(
@@ -51,7 +51,7 @@ def default_on_a9a():
 
 
 def network():
-    """The default on a small network, which has no single mode."""
+    """Run the default on a small network, whose posterior has several modes."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(600, 4)).astype(np.float32)
     y = np.sin(x[:, 0]).astype(np.float32)
@@ -94,13 +94,13 @@ def moving_anchors():
 
 
 def plan(minibatch):
-    """Another way to draw minibatches."""
+    """Run CCAdL with another minibatch plan."""
     sampler = iso.CCAdL(0.02, 2.0, iso.Dense())
     return iso.sample(*regression(), sampler=sampler, minibatch=minibatch, batch_size=50, **LENGTH)
 
 
 def numpyro_model():
-    """A model written for NumPyro, nothing tuned."""
+    """Sample a NumPyro model with default settings."""
     import numpyro
     import numpyro.distributions as dist
 
@@ -112,12 +112,12 @@ def numpyro_model():
         with numpyro.plate("rows", x.shape[0]):
             numpyro.sample("y", dist.Normal(x @ w, scale), obs=y)
 
-    found = iso.interop.numpyro.posterior(model, (rows["x"], rows["y"]))
-    return found.sample(num_draws=50, progress=False, seed=3)
+    converted = iso.interop.numpyro.posterior(model, (rows["x"], rows["y"]))
+    return converted.sample(num_draws=50, progress=False, seed=3)
 
 
 def constrained():
-    """Positive and bounded parameters, nothing tuned."""
+    """Sample positive and bounded parameters with default settings."""
     rng = np.random.default_rng(3)
     rows = rng.gamma(2.0, 1.5, size=3000).astype(np.float32)
 
@@ -134,7 +134,7 @@ def constrained():
 
 
 def all_cases():
-    """Name and function of every case."""
+    """Return the function of every case by name."""
     cases = {
         "default, a9a": default_on_a9a,
         "default, network": network,
@@ -176,7 +176,7 @@ def all_cases():
 
 
 def everything(draws):
-    """All numbers of a run."""
+    """Return all numbers of a run."""
     m = draws.moments
     return {
         "posterior": draws.posterior,
@@ -190,14 +190,14 @@ def everything(draws):
 
 
 def flat(numbers):
-    """Arrays by name."""
+    """Return the arrays by name."""
     return {
         jax.tree_util.keystr(path): np.asarray(x) for path, x in jax.tree_util.tree_leaves_with_path(numbers)
     }
 
 
 def record(only):
-    """The arrays of every case, as (case, name) -> array."""
+    """Return the arrays of every case, as (case, name) -> array."""
     found = {}
     for name, case in all_cases().items():
         if only and only not in name:
@@ -212,11 +212,11 @@ def record(only):
 
 
 def main():
-    """Record or compare; the exit status."""
+    """Record or compare, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--compare", type=Path)
-    parser.add_argument("--only", help="cases whose name holds this text")
+    parser.add_argument("--only", help="run only cases whose name contains this text")
     given = parser.parse_args()
     found = record(given.only)
     if given.out:
@@ -226,10 +226,12 @@ def main():
         return 0
     known, wrong = np.load(given.compare), 0
     for case in dict.fromkeys(key.split("|")[0] for key in found):
-        own = {key for key in found if key.startswith(f"{case}|")}
-        theirs = {key for key in known.files if key.startswith(f"{case}|")}
-        differ = [key for key in own & theirs if not np.array_equal(found[key], known[key], equal_nan=True)]
-        differ += sorted(own ^ theirs)
+        names = {key for key in found if key.startswith(f"{case}|")}
+        known_names = {key for key in known.files if key.startswith(f"{case}|")}
+        differ = [
+            key for key in names & known_names if not np.array_equal(found[key], known[key], equal_nan=True)
+        ]
+        differ += sorted(names ^ known_names)
         wrong += bool(differ)
         print(f"{case:36} {'same' if not differ else 'differs: ' + ', '.join(differ[:4])}")
     return 1 if wrong else 0

@@ -1,11 +1,11 @@
 """Short runs whose ends are on record in draws.json.
 
-A change of keys, of the order of random numbers or of the equations moves these ends by tenths; rounding by
-1e-7. Where draws are meant to change, record them again from the root of the repository:
+A change of keys, of the order of random numbers or of the equations changes these ends by tenths, and rounding by
+1e-7. If draws are meant to change, record them again from the root of the repository,
 
     python tests/recorded/record.py
 
-and say so in CHANGELOG.md: everybody's draws change with it. With `--check` it prints the largest difference.
+and say so in CHANGELOG.md, since the draws of all users change. `--check` prints the largest differences instead.
 """
 
 import json
@@ -30,12 +30,12 @@ PLANS = {
     "RandomBlocks": iso.RandomBlocks(rows_per_run=4, reshuffle_every=9),
     "Reshuffled": iso.Reshuffled(),
 }
-# A loop that is compiled without optimisation takes a third of the time.
+# Compiling the loop without optimisation takes a third of the time.
 _PLAIN = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def sampler_end(sampler):
-    """Position and xi of every chain after the last step, in a loop around the kernel."""
+    """Return position and xi of every chain after the last step of a loop around the kernel."""
     posterior, data, init = normal_mean()
     rows = jnp.asarray(data)
     kernel = iso.extend.Kernel(sampler, iso.Minibatch(posterior), len(rows), batch_size=8)
@@ -51,7 +51,7 @@ def sampler_end(sampler):
 
 
 def plan_end(plan):
-    """The same by `iso.sample`, which arranges rows."""
+    """Return the same for `iso.sample`, which arranges rows."""
     draws = call(
         SAMPLERS["SGHMC-dense"], minibatch=plan, num_draws=1, thinning=STEPS - 5, burn_in=5, num_chains=CHAINS
     )
@@ -59,13 +59,13 @@ def plan_end(plan):
 
 
 def difference(a, b):
-    """The largest difference of two ends, relative to 1 or to the number where that is larger."""
+    """Return the largest difference of two ends, relative to the larger of 1 and the number."""
     pairs = [(a["position"], b["position"])] + ([(a["xi"], b["xi"])] if a["xi"] is not None else [])
     return max(float(np.max(np.abs(np.subtract(x, y)) / np.maximum(np.abs(y), 1))) for x, y in pairs)
 
 
 def all_ends():
-    """Everything that is on record, computed now."""
+    """Compute everything that is on record."""
     return {
         "samplers": {name: sampler_end(sampler) for name, sampler in SAMPLERS.items()},
         "plans": {name: plan_end(plan) for name, plan in PLANS.items()},

@@ -1,8 +1,8 @@
 """Bias of the variance against the step size: a normal target, known noise that depends on the parameter.
 
 U = sum theta_i^2 / 2, and the gradient of coordinate i has noise of variance C(theta_i) = C0 + C1 theta_i^2,
-known exactly to the samplers that ask (`averaging=1.0`). Where second moments obey a closed recursion the
-measured variance is compared with its solution at every h; a thermostat has none, and its order is measured.
+known exactly to the samplers that use it (`averaging=1.0`). If the second moments obey a closed recursion, the
+measured variance is compared with its solution at every h. A thermostat has none, so its order is measured.
 """
 
 import jax
@@ -13,7 +13,7 @@ import pytest
 import isotherm as iso
 from support.monte_carlo import LIMIT
 
-# Before the first step the noise is measured from contrasts, which here are exact for `Diagonal` alone.
+# Before the first step the noise is measured from contrasts, which here are exact only for `Diagonal`.
 pytestmark = pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 
 C0, C1 = 1.0, 0.25
@@ -22,7 +22,7 @@ POSTERIOR = iso.Posterior(lambda theta, row: 0.0 * row, lambda theta: -jnp.sum(t
 
 
 class CoordinateNoise(iso.extend.Gradient):
-    """-theta plus noise of variance C0 + C1 theta_i^2; its one contrast is exact for `Diagonal`."""
+    """-theta plus noise of variance C0 + C1 theta_i^2. Its single contrast is exact for `Diagonal`."""
 
     all_rows = True
 
@@ -34,7 +34,7 @@ class CoordinateNoise(iso.extend.Gradient):
 
 
 def sweep(samplers, *, seed, dimension, num_chains, num_steps):
-    """Draws of all settings, started from the target itself."""
+    """Return draws of all settings, started from the target distribution."""
     return iso.sweep(
         POSTERIOR,
         np.zeros(2, np.float32),
@@ -53,12 +53,12 @@ def sweep(samplers, *, seed, dimension, num_chains, num_steps):
 
 
 def second_moments(runs):
-    """E theta^2 over coordinates and steps: (settings, chains)."""
+    """Return E theta^2 over coordinates and steps: (settings, chains)."""
     return np.array([np.mean(draws.moments.variance + draws.moments.mean**2, axis=1) for draws in runs])
 
 
 def measure(samplers, **size):
-    """Second moment of each setting and its standard error, from the spread over chains."""
+    """Return the second moment of each setting, and its standard error from the spread over chains."""
     per_chain = second_moments(sweep(samplers, **size))
     return per_chain.mean(axis=1), per_chain.std(axis=1, ddof=1) / np.sqrt(per_chain.shape[1])
 
@@ -72,7 +72,7 @@ def modified_sgld(h):
 
 
 def sghmc(h, A, c0, c1):
-    """E theta^2 from that of (theta^2, theta p, p^2): q = theta + h p, p <- (1 - h A) p - h q + noise."""
+    """Return E theta^2 from (theta^2, theta p, p^2): q = theta + h p, p <- (1 - h A) p - h q + noise."""
     a = 1 - h * A
     q2, qp, p2 = np.array([1, 2 * h, h**2]), np.array([0, 1, h]), np.array([0, 0, 1])
     rows = np.stack([q2, a * qp - h * q2, a**2 * p2 - 2 * a * h * qp + h**2 * (1 + c1) * q2])
@@ -101,8 +101,8 @@ def test_variance_at_a_finite_step_solves_its_recursion(name):
 
 @closed
 def test_order_of_the_recursions(name):
-    """Closed forms, so no Monte Carlo error: halving h halves the bias. Only SGHMC with the exact C has no
-    first-order term in the variance of a normal target: there it falls to a quarter."""
+    """By closed forms, without Monte Carlo error: halving h halves the bias. Only SGHMC with the exact C has no
+    first-order term in the variance of a normal target, and its bias falls to a quarter."""
     _, theory, _ = CLOSED[name]
     order = np.log2((theory(2e-4) - 1) / (theory(1e-4) - 1))
     assert order == pytest.approx(2 if name == "SGHMC with C" else 1, abs=2e-3)
@@ -137,7 +137,7 @@ ORDERS = {
 
 
 def fit(bias):
-    """Slope of log|bias| on log h; a and b of bias = a h + b h^2. The variance of a bias goes as 1/h."""
+    """Return the slope of log|bias| on log h, and a and b of bias = a h + b h^2. A bias has variance ~ 1/h."""
     slope = np.polyfit(np.log(LADDER), np.log(np.abs(bias)), 1, w=LADDER**1.5)[0]
     b, a = np.polyfit(LADDER, bias / LADDER, 1, w=LADDER**1.5)
     return np.array([slope, a, b])
@@ -148,10 +148,10 @@ def fit(bias):
 def test_order_of_the_bias(name):
     """log|bias of the variance| against log h has slope 1, by regression.
 
-    Standard errors are jackknifed over chains, since all h share their random numbers; 5 of them buy a false
-    alarm of 6e-7. Where the bias is known in closed form the slope must be that of the closed form on this
-    ladder. Elsewhere the band is 5 standard errors plus |b/a| h_max, the most by which a second-order term
-    b h^2 tilts the line, and it must be below 1/2, so that orders 0 and 2 are excluded. For CCAdL theory also
+    Standard errors are jackknifed over chains, since all h share their random numbers; 5 of them give a false-alarm
+    rate of 6e-7. If the bias is known in closed form, the slope must be that of the closed form on this ladder.
+    Otherwise the band is 5 standard errors plus |b/a| h_max, the most by which a second-order term b h^2 tilts the
+    line, and it must be below 1/2, so that orders 0 and 2 are excluded. For CCAdL theory also
     gives a = -A/2: stationarity of theta^2 and theta p makes E theta^2 = T (1 - h xi / 2) up to h^2, with
     xi = A up to h, and a share 1/mu for a moving xi.
     """

@@ -1,4 +1,4 @@
-"""What every sampler must do, whatever it samples: pytrees, dtypes, jit, vmap, one trace, the same bits."""
+"""What every sampler must support: pytrees, dtypes, jit, vmap, a single trace, the same bits."""
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from isotherm import tree
 from isotherm.data.rows import as_rows
 from support.table import DYNAMICS, SAMPLERS, every_sampler
 
-# Nobody asks here whether six rows are enough for a good answer.
+# Batches of six rows are too noisy for good draws, which do not matter here.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning"),
     pytest.mark.usefixtures("quick_compilation"),
@@ -40,7 +40,7 @@ def kernel_of(sampler):
 
 @eqx.filter_jit
 def run_loop(sampler, key, init=INIT, steps=20):
-    """A user's own loop: the kernel in a `lax.scan`. Compiled once per kind of sampler."""
+    """The loop of a user: the kernel in a `lax.scan`. Compiled once per kind of sampler."""
     data, _ = as_rows(DATA)
     kernel = kernel_of(sampler)
 
@@ -60,7 +60,7 @@ def test_state_keeps_structure_shapes_and_dtypes(name):
         assert (before.shape, before.dtype) == (after.shape, after.dtype)
     assert final.step == 20
     assert all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(positions))
-    # Every parameter has moved, the one that only the prior knows included.
+    # Every parameter has moved, including the one that only the prior depends on.
     assert all(bool(jnp.all(x[-1] != x[0])) for x in jax.tree.leaves(positions))
 
 
@@ -97,8 +97,8 @@ def test_vmap_over_hyper_parameters_and_chains(name):
     sampler = SAMPLERS[name]
 
     def final(step_size, key):
-        own = eqx.tree_at(lambda s: s.step_size, sampler, step_size)
-        return tree.ravel(run_loop(own, key)[0].position)
+        changed = eqx.tree_at(lambda s: s.step_size, sampler, step_size)
+        return tree.ravel(run_loop(changed, key)[0].position)
 
     steps, keys = jnp.asarray([1e-3, 2e-3, 4e-3]), jax.random.split(jax.random.key(0), 3)
     together = eqx.filter_vmap(final)(steps, keys)
@@ -123,7 +123,7 @@ def test_resume_from_a_state_equals_uninterrupted(name):
 
 @pytest.mark.slow
 @every_sampler
-def test_driver_equals_own_loop(name):
+def test_driver_equals_a_plain_loop(name):
     sampler = SAMPLERS[name]
     seed = jax.random.key(7)
     draws = iso.sample(
@@ -139,25 +139,25 @@ def test_driver_equals_own_loop(name):
     )
     for chain in range(2):
         _, (positions, _) = run_loop(sampler, jax.random.fold_in(seed, chain))
-        for own, driver in zip(jax.tree.leaves(positions), jax.tree.leaves(draws.posterior), strict=True):
-            np.testing.assert_allclose(driver[chain], own, rtol=2e-5, atol=2e-6)
+        for looped, driven in zip(jax.tree.leaves(positions), jax.tree.leaves(draws.posterior), strict=True):
+            np.testing.assert_allclose(driven[chain], looped, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DYNAMICS)
-def test_schedules_stand_wherever_a_scalar_does(name):
+def test_schedules_may_replace_scalars(name):
     sampler = SAMPLERS[name]
     names = [name for name in ("step_size", "friction", "temperature") if hasattr(sampler, name)]
     values = [jnp.ones(()) if getattr(sampler, name) is None else getattr(sampler, name) for name in names]
 
     def final(schedule):
-        own = eqx.tree_at(
+        scheduled = eqx.tree_at(
             lambda s: [getattr(s, name) for name in names],
             sampler,
             [lambda step, v=v: schedule(v, step) for v in values],
             is_leaf=lambda x: x is None,
         )
-        return tree.ravel(run_loop(own, jax.random.key(0))[0].position)
+        return tree.ravel(run_loop(scheduled, jax.random.key(0))[0].position)
 
     fixed = tree.ravel(run_loop(sampler, jax.random.key(0))[0].position)
     np.testing.assert_allclose(final(lambda v, step: v), fixed, atol=1e-5)
@@ -193,7 +193,7 @@ def test_one_trace_serves_all_numbers_chunks_and_seeds(name):
 
     call(sampler, 0, 3, 16, 1)
     traced = len(traces)
-    # Shapes are looked at once per call without compiling: `eval_shape` is not a compilation.
+    # `eval_shape` traces once per call without compiling.
     call(sampler, 0, 3, 16, 1)
     per_call = len(traces) - traced
     other = eqx.tree_at(lambda s: s.step_size, sampler, sampler.step_size / 2)

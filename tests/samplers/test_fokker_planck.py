@@ -25,7 +25,7 @@ def adjoint(rho, friction, diffusion, thermostat=0):
     """L* rho for d theta = M^-1 p dt, dp = -(grad U + friction) dt + (2 diffusion)^1/2 dW, d xi = thermostat
     dt.
 
-    The diffusion depends on theta and the noise acts on p, so it matters not where the derivatives stand.
+    The diffusion depends on theta only and the noise acts on p, so the order of derivatives does not matter.
     """
     flow = -sum(sp.diff(VELOCITY[i] * rho, t[i]) for i in range(N_D))
     force = sum(sp.diff((GRAD_U[i] + friction[i]) * rho, p[i]) for i in range(N_D))
@@ -34,7 +34,7 @@ def adjoint(rho, friction, diffusion, thermostat=0):
 
 
 def residual(rho, *terms):
-    """(L* rho) / rho, expanded: identically zero exactly where rho is stationary."""
+    """(L* rho) / rho, expanded: identically zero if and only if rho is stationary."""
     return sp.expand(sp.simplify(adjoint(rho, *terms) / rho))
 
 
@@ -57,7 +57,7 @@ def sgnht(rho, noise):
 
 
 def test_proposition_1():
-    """C = sigma^2 M: xi ~ N(A + beta h sigma^2 / 2, 1 / (beta mu)), and no other mean will do."""
+    """C = sigma^2 M: xi ~ N(A + beta h sigma^2 / 2, 1 / (beta mu)). Other means are not stationary."""
     assert sgnht(density(A + beta * h * sigma**2 / 2), sigma**2 * M) == 0
     assert sgnht(density(A), sigma**2 * M) != 0
     assert sgnht(density(A + h * sigma**2 / 2), sigma**2 * M) != 0, "beta belongs in the mean of xi"
@@ -78,14 +78,14 @@ def test_sgnht_does_not_preserve_the_target_under_other_noise():
 
 
 def test_proposition_2():
-    """Any C(theta): xi ~ N(A, 1 / (beta mu)); and the factor 1/2 of the control is the only one."""
+    """Any C(theta): xi ~ N(A, 1 / (beta mu)). Only the factor 1/2 in the control works."""
     assert ccadl(density(A)) == 0
     assert ccadl(density(A), control=1) != 0
     assert ccadl(density(A), control=HALF / 2) != 0
 
 
 def test_sghmc():
-    """Added noise 2 (A M - beta h C / 2) / beta beside gradient noise h C leaves e^{-beta H} alone."""
+    """Added noise 2 (A M - beta h C / 2) / beta with gradient noise h C preserves e^{-beta H}."""
     added = (A * M - beta * h * C / 2) / beta
     rho = sp.exp(-beta * H)
     assert residual(rho, A * p, h * C / 2 + added) == 0

@@ -1,7 +1,7 @@
-"""Two ways of asking for the same dynamics give the same draws.
+"""Equivalent settings give the same draws, bit for bit.
 
-"Bit for bit" is meant: compiled programs differ between the two sides, so it also pins that a term of zero
-adds nothing. Where the arithmetic differs, the tolerance is stated in units of the last place.
+The compiled programs of the two sides differ, so this also checks that a term of zero adds nothing. If the arithmetic
+differs, the tolerance is stated in units of the last place.
 """
 
 import jax
@@ -12,7 +12,7 @@ import pytest
 import isotherm as iso
 from support.known_noise import ROWS, GaussianTarget, KnownNoise, constant
 
-# Identities hold at any step, and are seen best where noise is strong.
+# Identities hold at any step, and strong noise shows violations best.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning"),
     pytest.mark.usefixtures("quick_compilation"),
@@ -50,13 +50,13 @@ def sampled(posterior, data, init, sampler, gradient=None):
 
 
 def assert_same(a, b, *, ulps: int = 0) -> None:
-    """Draws and statistics agree, bit for bit or to `ulps` of the largest entry; and the chains do move."""
+    """Assert that draws and statistics agree, bit for bit or to `ulps` of the largest entry, and that chains move."""
     assert a.status == b.status
     x, y = jax.tree.leaves(a.posterior), jax.tree.leaves(b.posterior)
     common = sorted(set(a.stats) & set(b.stats))
     assert "configurational_temperature" in common
     pairs = [*zip(x, y, strict=True), *((a.stats[k], b.stats[k]) for k in common)]
-    assert np.ptp(x[0]) > 0, "chains that stand still prove nothing"
+    assert np.ptp(x[0]) > 0, "chains must move"
     for u, v in pairs:
         if ulps == 0:
             np.testing.assert_array_equal(u, v, err_msg=f"seed {SEED}")
@@ -82,8 +82,8 @@ def test_ccadl_with_zero_covariance_is_sgnht(covariance):
 
 @pytest.mark.slow
 def test_ccadl_on_identical_rows_is_sgnht():
-    """Rows that are all alike have V = 0 whatever batch is drawn. But for rounding: CCAdL takes a mean of gradients
-    per row and SGNHT the gradient of the sum, which compilers arrange as they like."""
+    """Identical rows have V = 0 in every batch. Equal up to rounding: CCAdL averages gradients per row, and SGNHT
+    takes the gradient of the sum."""
 
     def log_likelihood(theta, x):
         return -0.5 * jnp.sum((x - theta) ** 2)
@@ -127,8 +127,8 @@ def test_dense_is_diagonal_on_one_parameter(make):
 
 @pytest.mark.slow
 def test_sgnht_with_shifted_xi_is_ccadl():
-    """Where C = sigma^2 M, control is friction beta h sigma^2 / 2 in disguise: SGNHT started with xi larger
-    by that is CCAdL, step by step, to rounding. It pins factor, temperature and mass without a statistic."""
+    """If C = sigma^2 M, the control is a friction of beta h sigma^2 / 2: SGNHT whose xi starts higher by that
+    equals CCAdL, step by step, to rounding. This checks factor, temperature and mass without a statistic."""
     shift = h * SIGMA2 / (2 * T)
     sgnht = known(iso.SGNHT(h, A, **(SETTINGS | {"initial_xi": A + shift})))
     ccadl = known(iso.CCAdL(h, A, iso.Dense(), **SETTINGS))
@@ -137,7 +137,7 @@ def test_sgnht_with_shifted_xi_is_ccadl():
 
 
 def test_temperature_of_the_posterior_is_that_of_the_sampler():
-    """Bit for bit; and the sampler's own wins where both are given."""
+    """Bit for bit. If both are given, that of the sampler is used."""
     by_sampler = known(iso.CCAdL(h, A, iso.Dense(), **SETTINGS))
     by_posterior = known(iso.CCAdL(h, A, iso.Dense(), **(SETTINGS | {"temperature": None})), temperature=T)
     both = known(iso.CCAdL(h, A, iso.Dense(), **SETTINGS), temperature=3.0)

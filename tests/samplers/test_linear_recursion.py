@@ -1,7 +1,7 @@
-"""Stationary moments at a coarse step against the exact solution of the scheme's own linear recursion.
+"""Stationary moments at a coarse step against the exact solution of the linear recursion of the scheme.
 
 On a Gaussian target with constant gradient noise a sampler without a moving thermostat is linear, so its
-moments are known at any h: no discretisation error enters and the step can be large, where a wrong factor
+moments are known at any h: there is no discretisation error, and the step can be so large that a wrong factor
 shows at once. Temperature, masses, precision and noise are all different from 1 and from each other, and not
 aligned. A right sampler fails a test under another seed with probability 5e-5 at most.
 """
@@ -48,7 +48,7 @@ def check_momentum(sampler, theory, *, seed) -> Result:
 
 @pytest.mark.slow
 def test_sghmc_without_an_estimate_is_hot_as_predicted():
-    """Gradient noise left alone heats SGHMC from T = 0.7 to what the recursion gives, above 1.2."""
+    """Uncontrolled gradient noise heats SGHMC from T = 0.7 to the prediction of the recursion, above 1.2."""
     theory = sghmc(MODEL, H, A, NONE)
     assert theory.kinetic > 1.2
     check_momentum(iso.SGHMC(H, A, mass=M, temperature=T), theory, seed=11)
@@ -65,7 +65,7 @@ def test_sghmc_dense():
 
 @pytest.mark.slow
 def test_sghmc_diagonal():
-    """The diagonal leaves the off-diagonal noise in, and the recursion says what that does."""
+    """The diagonal does not control the off-diagonal noise, and the recursion predicts the effect."""
     check_momentum(
         iso.SGHMC(H, A, iso.Diagonal(), mass=M, temperature=T), sghmc(MODEL, H, A, DIAGONAL), seed=13
     )
@@ -80,16 +80,15 @@ def test_sgnht_with_xi_frozen():
 
 @pytest.mark.slow
 def test_ccadl_dense_with_xi_frozen():
-    """The covariance friction alone, at s = 0.5. The run is long enough to tell it, by fifteen standard
-    errors and more, from one with a wrong factor of 2, a wrong power of the temperature, or a mass out of
-    place."""
+    """The covariance friction alone, at s = 0.5. The run is long enough to distinguish it, by fifteen standard errors
+    and more, from one with a wrong factor of 2, a wrong power of the temperature, or a misplaced mass."""
     theory = frozen(MODEL, H, A, xi=2.0, C_hat=C)
     sampler = iso.CCAdL(H, A, iso.Dense(), mass=M, temperature=T, thermal_mass=np.inf, initial_xi=2.0)
     result = check_momentum(sampler, theory, seed=15)
     for wrong in (C / 2, 2 * C, C * T, C / T, C * M, C / M):
         other = frozen(MODEL, H, A, xi=2.0, C_hat=wrong)
         z = [result.kinetic.z(other.kinetic), *result.variance.z(np.diag(other.covariance))]
-        assert np.max(np.abs(z)) > 15, "too short a run to tell a wrong factor"
+        assert np.max(np.abs(z)) > 15, "too short a run to notice a wrong factor"
 
 
 @pytest.mark.slow
@@ -134,7 +133,7 @@ def test_modified_sgld_diagonal(form):
 
 @pytest.mark.slow
 def test_chains_are_independent():
-    """What the standard errors rest on: chains' means are uncorrelated and no two chains are alike."""
+    """The standard errors assume that the means of chains are uncorrelated and no two chains are equal."""
     result = run(TARGET, NOISE, iso.SGLD(LANGEVIN_H, temperature=T), seed=17, num_draws=1500, thinning=10)
     means = jax.tree.leaves(result.draws.moments.mean)[0]
     assert len(np.unique(means[:, 0])) == result.chains

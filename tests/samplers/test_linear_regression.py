@@ -1,10 +1,10 @@
 """Real minibatches: linear regression with correlated features and known noise, whose posterior is Gaussian.
 
 The noise covariance C is that of the plan, computed from all rows: (N^2/n) Cov(g_i), times 1 - n/N without
-replacement. Theory is the linear recursion of `studies.validation.theory` with that C and xi at the mean which the
-thermostat enforces. The thermal mass is 50, so that what xi's own fluctuations add, of order h T / mu <
-0.002, is small: it is the `bias` allowed. Tolerances are Student's t over independent chains, 1e-4 per
-quantity and 6e-4 per test.
+replacement. Theory is the linear recursion of `studies.validation.theory` with that C and xi at the mean that the
+thermostat enforces. The thermal mass is 50, so that the effect of fluctuations of xi, of order h T / mu < 0.002, is
+small: it is the `bias` allowed. Tolerances are Student's t over independent chains, 1e-4 per quantity and 6e-4 per
+test.
 """
 
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ POSTERIOR = iso.Posterior(log_likelihood, log_prior)
 
 
 def noise(factor: float) -> np.ndarray:
-    """(N^2/n) f Cov(g_i), Bessel-corrected as V is, averaged over the posterior; g_i = x_i (y_i - x_i.w)."""
+    """Return (N^2/n) f Cov(g_i), Bessel-corrected like V and averaged over the posterior; g_i = x_i (y_i - x_i.w)."""
     rng = np.random.default_rng(6)
     draws = MEAN + rng.standard_normal((400, D)) / np.sqrt(SCALES) @ MODES.T
     covariances = [np.cov((X * (Y - X @ w)[:, None]).T) for w in draws]
@@ -56,12 +56,12 @@ def noise(factor: float) -> np.ndarray:
 
 
 def step_for(s: float) -> float:
-    """h at which the largest eigenvalue of h^2 C M^-1 is s, batches drawn with replacement."""
+    """Return the h at which the largest eigenvalue of h^2 C M^-1 is s, for batches with replacement."""
     return np.sqrt(s * MASS / np.linalg.eigvalsh(noise(1.0))[-1])
 
 
-# An epoch is N/n = 40 steps and the momentum keeps time with it: a thinning that divides 40 would always
-# look at the same point of the epoch and read a kinetic temperature other than the mean.
+# An epoch is N/n = 40 steps, and the kinetic temperature varies within it. A thinning that divides 40 would always
+# record the same points of an epoch, whose mean is not that of all steps.
 def sampled(sampler, minibatch, *, seed, num_draws, num_chains=96, thinning=7, burn_in=2000) -> Result:
     draws = iso.sample(
         POSTERIOR,
@@ -102,9 +102,8 @@ def check(result: Result, h: float, C: np.ndarray, *, seed) -> None:
 @pytest.mark.parametrize("s", [0.2, 0.04])
 @pytest.mark.parametrize("plan", [iso.WithReplacement(), iso.WithoutReplacement()], ids=["with", "without"])
 def test_independent_batches(plan, s):
-    """Means, variances along all eigenvectors, temperatures and xi at s = 0.2 and 0.04. The variances that
-    Euler itself makes at these steps are 0.91 to 0.96 and 0.974 to 0.983 of the posterior's, and that is
-    what is wanted."""
+    """Means, variances along all eigenvectors, temperatures and xi at s = 0.2 and 0.04. The expected variances are
+    those of the Euler scheme at these steps: 0.91 to 0.96 and 0.974 to 0.983 of the posterior's."""
     seed, h = 301, step_for(s)
     result = sampled(ccadl(h), plan, seed=seed, num_draws=1500)
     check(result, h, noise(plan.noise_factor(N, n)), seed=seed)
@@ -113,8 +112,8 @@ def test_independent_batches(plan, s):
 
 @pytest.mark.slow
 def test_independent_batches_briefly():
-    """The same at s = 0.2 in a short run: variances are known to about 7 % and the mean of xi to 0.03, where
-    control with a covariance twice or half as large would move xi by -0.7 and 0.35."""
+    """The same at s = 0.2 in a short run: variances are known to about 7 % and the mean of xi to 0.03. Control with
+    a covariance twice or half as large would move xi by -0.7 and 0.35."""
     seed, h = 303, step_for(0.2)
     result = sampled(ccadl(h), iso.WithReplacement(), seed=seed, num_draws=700, thinning=4, burn_in=800)
     check(result, h, noise(1.0), seed=seed)
@@ -127,9 +126,8 @@ def test_reshuffled_epochs_are_too_narrow(s, low, high):
     """Within an epoch the noise sums to zero: it is not white, and covariance control over-damps. `sample`
     warns.
 
-    The stiffest mode is narrower than independent batches make it by 0.2 and more, beyond twenty standard
-    errors and of the size that DESIGN's prototypes saw (0.60 at s = 0.2), while the kinetic temperature is
-    1."""
+    The variance of the stiffest mode is smaller than with independent batches, by more than 0.2 and twenty standard
+    errors (0.60 at s = 0.2), while the kinetic temperature is 1."""
     seed, h = 305, step_for(s)
     with pytest.warns(iso.IsothermWarning, match="independent from step to step"):
         result = sampled(ccadl(h), iso.Reshuffled(), seed=seed, num_draws=800)

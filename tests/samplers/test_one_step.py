@@ -1,9 +1,9 @@
 """One step of every sampler against its equation, term by term.
 
-A kick is linear: with momentum and force at zero only the added noise is left, and the difference of two kicks
-with one key has none. So the terms of the equation are compared to rounding and the covariance of the noise to its
-Monte Carlo error, with nothing assumed about how a sampler uses its key. The numbers are those of `one_step.py`;
-the symmetric schemes of SGNHT and CCAdL are in `samplers/test_symmetric_step.py`.
+A kick is linear: with momentum and force at zero only the added noise remains, and the difference of two kicks with
+the same key has none. So the terms of the equation are compared to rounding and the covariance of the noise to its
+Monte Carlo error, without assumptions about how a sampler uses its key. The numbers are those of `one_step.py`. The
+symmetric schemes of SGNHT and CCAdL are in `samplers/test_symmetric_step.py`.
 """
 
 import dataclasses
@@ -110,7 +110,7 @@ CASES = {
     "CCAdL-diagonal": ccadl(iso.Diagonal(), DIAGONAL),
     "CCAdL-low-rank": ccadl(
         iso.DiagonalLowRank(D), C
-    ),  # as many directions as parameters: nothing is left out
+    ),  # as many directions as parameters: nothing is missing
     "CCAdL-matrix-free": ccadl(iso.MatrixFree(), BATCH),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -143,20 +143,22 @@ def test_terms_of_the_kick(case):
         np.testing.assert_allclose(
             tree.ravel(state.position), THETA + (1 - case.moves) * h * p / MASS, **ROUNDING
         )
-    felt = p
+    driving = p
     if isinstance(sampler, iso.SGHMC) and sampler.scheme == "symmetric":
         # 1/beta on average at every step of a quadratic potential
-        felt = np.sqrt(1 + a) * (P + p) / 2
-    np.testing.assert_allclose(float(info.kinetic_temperature), felt @ (felt / MASS) / D, **ROUNDING)
+        driving = np.sqrt(1 + a) * (P + p) / 2
+    np.testing.assert_allclose(float(info.kinetic_temperature), driving @ (driving / MASS) / D, **ROUNDING)
     if state.xi is not None:
-        felt = (P + p) / 2 if sampler.scheme == "euler-midpoint" else p
-        np.testing.assert_allclose(float(state.xi), XI + h / MU * (felt @ (felt / MASS) - D * T), **ROUNDING)
+        driving = (P + p) / 2 if sampler.scheme == "euler-midpoint" else p
+        np.testing.assert_allclose(
+            float(state.xi), XI + h / MU * (driving @ (driving / MASS) - D * T), **ROUNDING
+        )
         assert float(info.xi) == float(state.xi)
 
 
 @every_case
 def test_covariance_of_the_added_noise(case):
-    """20,000 kicks from rest: variances to 5 %, where a factor of 2 or T is 30 % and more; 6e-7 an entry."""
+    """20,000 kicks from rest give variances to 5 %; a factor of 2 or T is 30 % and more. 6e-7 per entry."""
     zero = np.zeros(D)
     one = lambda key: moved(kick(case.sampler, zero, zero, zero, key)[0])
     noise = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(2), KEYS))
@@ -175,7 +177,7 @@ def test_start_and_drift(case):
 
 
 @every_case
-def test_settling_forgets_the_average_and_nothing_else(case):
+def test_settling_resets_only_the_average(case):
     before = state_of(case.sampler, THETA, P)
     after = case.sampler.settle(before)
     assert after.covariance is None or int(after.covariance.count) == 0
@@ -184,8 +186,8 @@ def test_settling_forgets_the_average_and_nothing_else(case):
 
 
 @pytest.mark.parametrize(("given", "want"), [(None, A), (0.0, 0.0), (-0.3, -0.3)])
-def test_xi_starts_where_it_is_told(given, want):
-    """0.0 is a number like any other."""
+def test_initial_value_of_xi(given, want):
+    """0.0 is a value, not a default."""
     for sampler in (iso.SGNHT(h, A, initial_xi=given), iso.CCAdL(h, A, initial_xi=given)):
         assert float(sampler.init(LIKE, key=jax.random.key(5)).xi) == pytest.approx(want)
 

@@ -79,7 +79,7 @@ def check_proposition_1(mass, T, mu, *, seed, root, like=None, size=1) -> None:
 
 @pytest.mark.slow
 def test_proposition_1():
-    """A pytree of two leaves with masses of their own, T = 2, mu = 5: one thermostat for all of it."""
+    """A pytree of two leaves with different masses, T = 2, mu = 5: one thermostat for all of it."""
     like = {"a": np.zeros(1, np.float32), "b": np.zeros(2, np.float32)}
     check_proposition_1(NON_UNIFORM, 2.0, 5.0, seed=101, root=ROOT_NON_UNIFORM, like=like)
 
@@ -90,7 +90,7 @@ def test_proposition_1():
     [(1.0, 1.0, 3.0, 103), (2.5, 0.5, 3.0, 105), (0.4, 3.0, 12.0, 107), (1.0, 0.3, 1.0, 109)],
 )
 def test_proposition_1_scalar_mass(mass, T, mu, seed):
-    """Settings of equal mu / T are one chain in other units, so each has a seed of its own."""
+    """Settings of equal mu / T are the same chain in other units, so each has another seed."""
     check_proposition_1(mass, T, mu, seed=seed, root=ROOT_ONE, size=3)
 
 
@@ -102,7 +102,7 @@ STRENGTH = np.array([4.0, 0.5])
 
 
 def parameter_dependent(theta):
-    """Root of a diagonal C(theta) with C_11 driven by theta_2 and C_22 by theta_1.
+    """Return the root of a diagonal C(theta), whose C_11 depends on theta_2 and C_22 on theta_1.
 
     In the metric of the mass it lies between 1/2 and 3/2 of STRENGTH."""
     x = theta - AXES.mean
@@ -111,7 +111,7 @@ def parameter_dependent(theta):
 
 
 def score(result: Result, root, A, mass, T, diffusion) -> Estimate:
-    """xi's departure from A in units of beta h tr(C M^-1) / (2 N_d), with C averaged over the run's draws."""
+    """Return mean xi - A in units of beta h tr(C M^-1) / (2 N_d), with C averaged over the draws of the run."""
     theta = result.draws.posterior.reshape(-1, len(mass))
     roots = np.asarray(jax.jit(jax.vmap(root))(theta), np.float64)
     trace = np.mean(np.sum(roots**2 / np.asarray(mass)[:, None], axis=(1, 2))) * diffusion
@@ -120,7 +120,7 @@ def score(result: Result, root, A, mass, T, diffusion) -> Estimate:
 
 
 def compared(A, T, mu, start, *, seed, size=1):
-    """CCAdL with the exact covariance, extrapolated, and SGNHT at the finer step, in one setting."""
+    """Run CCAdL with the exact covariance, extrapolated, and SGNHT at the finer step."""
     settings = {"mass": MASS.astype(np.float32), "temperature": T, "thermal_mass": mu, "initial_xi": start}
     diffusion = 0.4 * T
     ccadl = run_extrapolated(
@@ -171,8 +171,8 @@ def check_compared(A, T, mu, start, *, seed, size=1) -> None:
 def test_proposition_2_where_sgnht_fails(start):
     """T = 0.5, masses 2 and 1/2, mu = 3: CCAdL is right mode by mode, xi ~ N(A, T / mu) from either start.
 
-    SGNHT in the same noise is wrong by a fifth of the temperature and more in both modes, with opposite
-    signs and by more than ten standard errors, while its kinetic temperature is right."""
+    SGNHT under the same noise is wrong by more than a fifth of the temperature in both modes, with opposite signs and
+    by more than ten standard errors, while its kinetic temperature is right."""
     A = 0.5
     check_compared(A, 0.5, 3.0, start * A, seed=201 + int(10 * start))
 
@@ -197,11 +197,11 @@ def turned(theta):
 
 
 @pytest.mark.slow
-def test_correlated_noise_wants_the_dense_covariance():
+def test_correlated_noise_needs_the_dense_covariance():
     """Constant noise along directions that are not the axes, mass 1.5, T = 2: dense control is right in both.
 
-    The diagonal has the right trace, so xi stands at A and the kinetic temperature at T, and yet the
-    directions are wrong by a tenth of the temperature and more: xi does not tell."""
+    The diagonal has the right trace, so the mean of xi is A and the kinetic temperature is T. Yet the directions are
+    wrong by more than a tenth of the temperature, which xi does not show."""
     A, T, mu, seed, diffusion = 0.5, 2.0, 4.0, 251, 0.8
     settings = {"mass": 1.5, "temperature": T, "thermal_mass": mu}
     shared = {"step_size": H, "diffusion": diffusion, "num_draws": 3000, "directions": TURN}
@@ -246,9 +246,8 @@ def fourth_moment(sampler, h, *, seed) -> Estimate:
 
 @pytest.mark.slow
 def test_noise_that_depends_on_the_parameter_alone():
-    """Noise alike in all directions leaves no mode to be wrong: the shape is. Control by C(theta) itself is
-    right; SGNHT, and equally CCAdL with its default average of C over the chain, are too wide by more than a
-    half."""
+    """Isotropic noise leaves all modes alike but changes the shape. Control by C(theta) itself is right. SGNHT is too
+    wide by more than a half, and so is CCAdL with its default average of C over the chain."""
     A, seed = 0.3, 261
     exact = iso.Dense(averaging=1.0)
     coarse = fourth_moment(iso.CCAdL(H, A, exact), H, seed=seed)

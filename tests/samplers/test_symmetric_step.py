@@ -1,8 +1,8 @@
 """The symmetric scheme of SGNHT and CCAdL, A D O D A before the gradient and K after it, letter by letter.
 
-The numbers are those of `one_step.py`. A drift that starts from p and one that starts from -p, with one key, have
-the same xi and the same noise: their difference is the friction and their sum the noise. K adds no noise, so it is
-two matrices, on the momentum and on the force, which are read off and compared to rounding.
+The numbers are those of `one_step.py`. A drift from p and one from -p, with the same key, have the same xi and the
+same noise: their difference gives the friction and their sum the noise. K adds no noise, so it consists of two
+matrices, on the momentum and on the force, which are compared to rounding.
 """
 
 import equinox as eqx
@@ -49,8 +49,8 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def make(name, **settings):
-    kind, own, covariance = SAMPLERS[name]
-    return kind(**(THERMOSTAT | {"scheme": "symmetric"} | own | settings)), covariance
+    kind, options, covariance = SAMPLERS[name]
+    return kind(**(THERMOSTAT | {"scheme": "symmetric"} | options | settings)), covariance
 
 
 def kinetic(p):
@@ -61,7 +61,7 @@ def kinetic(p):
 
 @pytest.mark.parametrize("name", ["SGNHT", "CCAdL-dense"])
 def test_drift(name):
-    """Half a drift and half a step of xi with the old momentum, and both again with the one that O leaves."""
+    """Half a drift and half a step of xi with the old momentum, and both again with the momentum after O."""
     sampler, _ = make(name)
     before = state_of(sampler, THETA, P)
     after = sampler.drift(before, key=jax.random.key(1))
@@ -76,8 +76,8 @@ def test_drift(name):
     jax.tree.map(np.testing.assert_array_equal, after.covariance, before.covariance)
 
 
-def rubbed(xi, p, count, seed):
-    """Momenta after O with xi held where it is by an infinite thermal mass: (count, d)."""
+def damped(xi, p, count, seed):
+    """Return momenta after O, (count, d), with xi held constant by an infinite thermal mass."""
     sampler, _ = make("SGNHT", thermal_mass=np.inf)
 
     def one(key):
@@ -93,20 +93,20 @@ def rubbed(xi, p, count, seed):
 def test_friction_and_noise_are_exact_for_any_xi(xi):
     """Mean e^(-xi h) p and covariance A T M (1 - e^(-2 xi h))/xi, which is 2 h A T M at xi = 0.
 
-    The root of the noise does not depend on xi but by a factor, so the ratio of two runs with the same keys gives the
-    factor to rounding; at xi = 0 its size is compared to Monte Carlo error.
+    The root of the noise depends on xi only by a factor, so the ratio of two runs with the same keys gives the factor
+    to rounding. Its size at xi = 0 is compared to Monte Carlo error.
     """
-    p, q = rubbed(xi, P, 200, 2), rubbed(xi, -P, 200, 2)
+    p, q = damped(xi, P, 200, 2), damped(xi, -P, 200, 2)
     np.testing.assert_allclose((p - q) / 2, np.broadcast_to(np.exp(-xi * h) * P, p.shape), **ROUNDING)
-    free = rubbed(0.0, np.zeros(D), 200, 2)
+    free = damped(0.0, np.zeros(D), 200, 2)
     share = 1.0 if xi == 0 else -np.expm1(-2 * xi * h) / (2 * xi * h)
     np.testing.assert_allclose((p + q) / 2, np.sqrt(share) * free, **ROUNDING)
 
 
-def test_noise_where_xi_is_zero_and_where_it_is_at_its_mean():
-    """2 h A T M at xi = 0; and at xi = A the momentum's own covariance is kept: T M (1 - e^(-2 A h)). 5 errors."""
-    assert_covariance(rubbed(0.0, np.zeros(D), KEYS, 3), 2 * h * A * T * np.diag(MASS))
-    assert_covariance(rubbed(A, np.zeros(D), KEYS, 4), -np.expm1(-2 * A * h) * T * np.diag(MASS))
+def test_noise_at_zero_xi_and_at_its_mean():
+    """2 h A T M at xi = 0, and T M (1 - e^(-2 A h)), which preserves N(0, T M), at xi = A. 5 standard errors."""
+    assert_covariance(damped(0.0, np.zeros(D), KEYS, 3), 2 * h * A * T * np.diag(MASS))
+    assert_covariance(damped(A, np.zeros(D), KEYS, 4), -np.expm1(-2 * A * h) * T * np.diag(MASS))
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -146,7 +146,7 @@ def test_exponential_kick():
 
 
 def kicks(sampler, contrasts):
-    """The matrices of K on momentum and on force, with an average that holds these contrasts, in float64."""
+    """Return the matrices of K on momentum and on force, with these contrasts in the average, in float64."""
     with jax.enable_x64(True):
         wide = lambda x: jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), x)
         sampler = eqx.tree_at(lambda s: s.mass, sampler, wide(sampler.mass))
@@ -172,7 +172,7 @@ def kicks(sampler, contrasts):
 def test_kick_leaves_the_thermal_momentum_for_every_s(name):
     """K T M K' + G C G' = T M with gradient noise C, for S with eigenvalues from 0.1 to 10; float64 rounding.
 
-    Explicit damping in place of K would give 1/(1 - s/4): 1.03 at s = 0.1, and none from s = 4 on.
+    Explicit damping in place of K would give 1/(1 - s/4): 1.03 at s = 0.1, and no stationary state from s = 4 on.
     """
     root = np.sqrt(MASS)
     turned = (

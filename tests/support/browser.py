@@ -1,4 +1,4 @@
-"""Pages in a headless Chromium: what it measures at several widths, in light and in dark."""
+"""Measurements of pages in a headless Chromium, at several widths, in light and dark mode."""
 
 import html
 import json
@@ -11,7 +11,7 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
-# A window cannot be as narrow as a phone, but a frame in it can.
+# A window cannot be as narrow as a phone, but a frame inside it can.
 _WRAPPER = """<!doctype html><meta charset="utf-8">
 {frames}
 <pre id="out"></pre>
@@ -48,16 +48,16 @@ addEventListener("load", () => {{
 
 
 def chromium():
-    """The browser; where there is none the test is skipped, but not under continuous integration."""
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None:
+    """Return the browser. Without one, skip the test, or fail under continuous integration."""
+    browser = next(filter(None, map(shutil.which, _NAMES)), None)
+    if browser is None:
         reason = "Chromium is not installed"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    return found
+    return browser
 
 
 def look(page, folder, *, widths=(400, 1200), dark=False):
-    """What the browser measured at each width, and what it said on its console."""
+    """Return the measurements at each width, and the lines on the browser's console."""
     frame = '<iframe srcdoc="{}" style="border: 0; width: {}px; height: 900px"></iframe>'
     frames = "\n".join(frame.format(html.escape(page.read_text()), width) for width in widths)
     wrapper = folder / "wrapper.html"

@@ -15,21 +15,21 @@ class Estimate:
 
     @staticmethod
     def of(per_chain: np.ndarray) -> "Estimate":
-        """From one value (or array of values) per chain."""
+        """Return the estimate from one value (or array of values) per chain."""
         x = np.asarray(per_chain, np.float64)
         return Estimate(x.mean(axis=0), x.std(axis=0, ddof=1) / np.sqrt(len(x)))
 
     def map(self, scale: np.ndarray | float, shift: np.ndarray | float = 0.0) -> "Estimate":
-        """`scale * self + shift` for exact numbers."""
+        """Return `scale * self + shift` for exact numbers."""
         return Estimate(scale * self.value + shift, np.abs(scale) * self.se)
 
     def z(self, theory: np.ndarray | float) -> np.ndarray:
-        """Departure from theory in standard errors."""
+        """Return the departure from theory in standard errors."""
         return (self.value - theory) / self.se
 
 
 def extrapolated(coarse: Estimate, fine: Estimate) -> Estimate:
-    """2 x(h/2) - x(h), free of first-order bias, for independent estimates at h and h/2."""
+    """Return 2 x(h/2) - x(h), free of first-order bias, for independent estimates at h and h/2."""
     return Estimate(2 * fine.value - coarse.value, np.sqrt(4 * fine.se**2 + coarse.se**2))
 
 
@@ -43,7 +43,7 @@ def assert_agrees(
     alpha: float = 1e-4,
     bias: np.ndarray | float = 0.0,
 ) -> None:
-    """Fail where an entry departs from theory by more than Monte Carlo error explains.
+    """Fail if an entry departs from theory by more than Monte Carlo error explains.
 
     `alpha` is the chance that a right sampler fails under another seed (Student's t over chains, Bonferroni
     over entries). `bias` is a bound on the discretisation error that the caller has derived; it widens the

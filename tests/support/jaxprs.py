@@ -1,8 +1,8 @@
-"""What a function computes on its way, read off its jaxpr."""
+"""The intermediate values of a function, from its jaxpr."""
 
 
 def intermediates(jaxpr):
-    """Shapes of everything computed, in nested computations as well."""
+    """Yield the shapes of everything computed, including nested computations."""
     for equation in jaxpr.eqns:
         yield from (v.aval.shape for v in equation.outvars if hasattr(v.aval, "shape"))
         for value in equation.params.values():

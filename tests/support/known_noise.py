@@ -1,4 +1,4 @@
-"""Chains on a Gaussian target whose gradient noise is known exactly, and estimates with honest errors.
+"""Chains on a Gaussian target whose gradient noise is known exactly, and estimates with standard errors.
 
     target = GaussianTarget(np.diag([1.0, 4.0]))
     result = run(target, constant(np.diag([30.0, 5.0])), iso.SGNHT(0.05, 1.0), seed=1)
@@ -7,10 +7,10 @@
 The noise is given by a *root* B(theta), a (d, k) matrix: the force is -grad U + B R with R standard normal,
 so C = B B' exactly, and the contrasts are sqrt(k) times the columns of B, whose mean of z z' is C exactly. A
 sampler with `iso.Dense(averaging=1.0)` therefore applies C(theta_t) itself; with the default averaging 1/t it
-applies the mean of C along the chain, which is the same thing only where C is constant.
+applies the mean of C along the chain, which is the same only if C is constant.
 
-Chains are independent, so the standard error of a grand mean is the spread of the chains' own means over
-sqrt(chains), whatever the autocorrelation. Chains start at the target's mean, with none of its spread.
+Chains are independent, so the standard error of a grand mean is the spread of the means of chains over sqrt(chains),
+whatever the autocorrelation. All chains start at the mean of the target.
 """
 
 import dataclasses
@@ -44,11 +44,11 @@ class GaussianTarget(eqx.Module):
 
     @property
     def covariance(self) -> np.ndarray:
-        """The variance at temperature 1."""
+        """The covariance at temperature 1."""
         return np.linalg.inv(np.asarray(self.precision, np.float64))
 
     def unravel(self, vector: Float[Array, " d"]) -> PyTree:
-        """A vector of parameters in the structure of `like`."""
+        """Return a vector of parameters in the structure of `like`."""
         return ravel_pytree(self.like)[1](vector)
 
     def force(self, theta: Float[Array, " d"]) -> Float[Array, " d"]:
@@ -61,8 +61,8 @@ class GaussianTarget(eqx.Module):
         return -0.5 * d @ self.precision @ d
 
     def posterior(self, temperature: float = 1.0) -> iso.Posterior:
-        """The same density with all of it in the prior: the rows of `ROWS` say nothing."""
-        return iso.Posterior(_say_nothing, self.log_density, temperature=temperature)
+        """Return a posterior whose prior is the density; the rows of `ROWS` carry no information."""
+        return iso.Posterior(_flat_likelihood, self.log_density, temperature=temperature)
 
 
 __all__ = [
@@ -82,7 +82,7 @@ __all__ = [
 ROWS = np.zeros(2, np.float32)
 
 
-def _say_nothing(position: PyTree, row: Float[Array, ""]) -> Float[Array, ""]:
+def _flat_likelihood(position: PyTree, row: Float[Array, ""]) -> Float[Array, ""]:
     del position
     return 0.0 * row
 
@@ -107,7 +107,7 @@ class KnownNoise(iso.extend.Gradient):
 
 
 def constant(C: np.ndarray) -> Root:
-    """The root of a constant covariance; keep the function and vary `noise_scale` to compile once."""
+    """Return the root of a constant covariance. Reuse it and vary `noise_scale` to compile once."""
     root = np.linalg.cholesky(np.asarray(C, np.float64)) if np.any(C) else np.zeros_like(C, float)
     return lambda theta: jnp.asarray(root, theta.dtype)
 
@@ -116,10 +116,9 @@ def constant(C: np.ndarray) -> Root:
 class Result:
     """Estimates of one run. `mean`, `variance`, `configurational` are along `directions`, others are scalars.
 
-    `variance` is about the target's own mean and `configurational` is E[(q.(theta - mean)) (q.grad
-    U(theta))] with the exact gradient at the kept draws, so both are unbiased however short the chain.
-    `kinetic`, `xi_mean` and `xi_variance` are `None` where the sampler has no momentum or no thermostat.
-    `chains` counts them.
+    `variance` is about the mean of the target, and `configurational` is E[(q.(theta - mean)) (q.grad U(theta))] with
+    the exact gradient at the kept draws, so both are unbiased however short the chain. `kinetic`, `xi_mean` and
+    `xi_variance` are `None` if the sampler has no momentum or no thermostat. `chains` is the number of chains.
     """
 
     mean: Estimate
@@ -147,7 +146,7 @@ def run(
 ) -> Result:
     """Sample under noise `noise_scale` B B'; `directions` are orthonormal columns, the axes by default.
 
-    Steps at which a scheme is known to be wrong are what theory is compared at: warnings of them are not shown.
+    Warnings at the start are not shown: theory is compared at steps where the scheme is known to be biased.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "At the start", iso.IsothermWarning)
@@ -169,7 +168,7 @@ def run(
 
 
 def summarise(draws: iso.Draws, target: GaussianTarget, directions: np.ndarray | None = None) -> Result:
-    """The estimates of `run` from any draws of a Gaussian target."""
+    """Return the estimates of `run` from any draws of a Gaussian target."""
     leaves = [np.asarray(x, np.float64) for x in jax.tree.leaves(draws.posterior)]
     theta = np.concatenate([x.reshape(*x.shape[:2], -1) for x in leaves], axis=2)
     P, m = np.asarray(target.precision, np.float64), np.asarray(target.mean, np.float64)
@@ -205,10 +204,10 @@ def run_extrapolated(
     burn_in: int = 400,
     directions: np.ndarray | None = None,
 ) -> Result:
-    """Estimates without first-order bias: 2 x(h/2) - x(h) from two independent runs (`seed`, `seed + 1`).
+    """Return estimates without first-order bias: 2 x(h/2) - x(h) from two runs (`seed`, `seed + 1`).
 
     Both runs discretise one SDE: h C = `diffusion` B B' is the same at h = `step_size` and at h/2, and so are
-    the times of the draws. What is left is of second order in h. `draws` are those of the finer run.
+    the times of the draws. The remaining bias is of second order in h. `draws` are those of the finer run.
     """
     shared = {"num_chains": num_chains, "num_draws": num_draws, "directions": directions}
     h = step_size

@@ -1,4 +1,4 @@
-"""Draws made of given numbers, as if a run had left them."""
+"""Draws built from given numbers, as if from a run."""
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ SAMPLER = iso.CCAdL(0.5, 1.0, iso.Dense(), scheme="symmetric", thermal_mass=8.0,
 
 
 def made_record(sampler=SAMPLER, **changes):
-    """A record of a run that never was."""
+    """Return a made-up record of a run."""
     plain = {
         "num_data": 100,
         "batch_size": 10,
@@ -30,7 +30,7 @@ def made_record(sampler=SAMPLER, **changes):
 
 
 def made(posterior, complete=None, stats=None, sampler=SAMPLER, **changes):
-    """`Draws` of these leaves (chain, draw, ...); incomplete chains have NaN from half of their draws on."""
+    """Return `Draws` with these leaves (chain, draw, ...). The second half of incomplete chains is NaN."""
     posterior = jax.tree.map(lambda x: np.array(x), posterior)
     chains, num_draws = jax.tree.leaves(posterior)[0].shape[:2]
     complete = np.ones(chains, bool) if complete is None else np.asarray(complete)

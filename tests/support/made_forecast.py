@@ -1,4 +1,4 @@
-"""Regressions whose draws no sampler drew, and what they predict in 64 bits."""
+"""Regressions with made-up draws, and their predictions in 64 bits."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ CLASSES = ["a", "b", "c"]
 
 
 def table(rows, seed=0):
-    """Columns away from zero, in units apart."""
+    """Return columns with means away from zero and different units."""
     rng = np.random.default_rng(seed)
     return {
         "age": rng.normal(50, 12, rows),
@@ -31,14 +31,14 @@ def table(rows, seed=0):
 
 
 def options(model):
-    """Offset and exposure where the model may have them."""
+    """Return offset and exposure, if the model can have them."""
     return ({} if model == "softmax" else {"offset": "known"}) | (
         {"exposure": "years"} if model in COUNTS else {}
     )
 
 
 def target(model, rows, seed=0):
-    """Of the right kind, and of no other use."""
+    """Return outcomes of the right kind, otherwise arbitrary."""
     rng = np.random.default_rng(seed)
     if model in ("logistic", "softmax"):
         return rng.choice(CLASSES[: 3 if model == "softmax" else 2], rows).astype(object)
@@ -46,7 +46,7 @@ def target(model, rows, seed=0):
 
 
 def made_forecast(model, *, shift=0.0, columns=None, **given):
-    """Draws that carry what `isotherm sample` records, around `TRUTH`; the last chain is off by `shift` sd."""
+    """Return draws around `TRUTH` with what `isotherm sample` records. The last chain is off by `shift` sd."""
     columns = table(100) if columns is None else columns
     given = options(model) | given
     prior = Prior(degrees_of_freedom=FREEDOM)
@@ -67,14 +67,14 @@ def made_forecast(model, *, shift=0.0, columns=None, **given):
 
 
 def flat(draws):
-    """Coefficients (draw, ...) and scale (draw, 1), chains end to end."""
+    """Return coefficients (draw, ...) and scale (draw, 1), chains end to end."""
     ends = {name: x.reshape(-1, *x.shape[2:]) for name, x in draws.posterior.items()}
     b = ends.pop("coefficients")
     return b, (next(iter(ends.values()))[:, None] if ends else None)
 
 
 def expected(model, draws, columns):
-    """The expected response, (draw, row), or the probabilities, (draw, row, class)."""
+    """Return the expected response, (draw, row), or the probabilities, (draw, row, class)."""
     b, _ = flat(draws)
     ones = np.ones(len(columns["age"]))
     X = np.stack([ones, columns["age"], columns["dose"], columns["sex"] == "m"], axis=1).astype(float)
@@ -88,7 +88,7 @@ def expected(model, draws, columns):
 
 
 def family(model, draws, columns):
-    """The distribution of a new observation at each draw, by SciPy."""
+    """Return SciPy's distribution of a new observation at each draw."""
     center, scale = expected(model, draws, columns), flat(draws)[1]
     if model == "linear":
         return scipy.stats.norm(center, scale)

@@ -1,4 +1,4 @@
-"""Draws that no sampler drew, with all that a report shows."""
+"""Made-up draws with everything that a report shows."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ CHAINS, LENGTH = 4, 200
 
 
 def made_draws(columns=6, *, shift=0.0, interrupted=False):
-    """Normal draws of an intercept, `columns` coefficients and a scale; the last chain is off by `shift` sd."""
+    """Return draws of an intercept, `columns` coefficients and a scale; the last chain is off by `shift` sd."""
     rng = np.random.default_rng(0)
     halves = rng.normal(size=(CHAINS, 2, LENGTH // 2, columns + 1))
     halves -= halves.mean(axis=2, keepdims=True)  # R-hat compares halves of chains
@@ -55,7 +55,7 @@ def made_draws(columns=6, *, shift=0.0, interrupted=False):
 
 
 def made_diagnosis(draws):
-    """What `iso.diagnose` would return of them."""
+    """Return what `iso.diagnose` would return for them."""
     summary = draws.summary()
     blocks = tuple(
         Block(name, 1, 1.0, 1500.0, float("nan"), None, 1.01, 0.02, 0.01, 0.03, None, None)

@@ -13,25 +13,25 @@ FALSE_ALARM = 2 * stats.norm.sf(LIMIT)
 
 
 def z_score(samples, expected) -> float:
-    """How many standard errors the mean of independent `samples` is from `expected`."""
+    """Return how many standard errors the mean of independent `samples` is from `expected`."""
     samples = np.asarray(samples, np.float64)
     error = samples.std(ddof=1) / np.sqrt(len(samples))
     return float((samples.mean() - expected) / error)
 
 
 def assert_mean(samples, expected) -> None:
-    """The mean of independent samples is `expected`, to `LIMIT` standard errors."""
+    """Assert that the mean of independent samples is `expected`, to `LIMIT` standard errors."""
     assert abs(z_score(samples, expected)) < LIMIT, (np.mean(samples), expected, z_score(samples, expected))
 
 
 def assert_chi_square(statistic: float, degrees: int) -> None:
-    """A chi-square statistic is not too large, nor so small that the counts must have been made up."""
+    """Assert that a chi-square statistic is neither too large nor implausibly small."""
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], degrees)
     assert low < statistic < high, (statistic, degrees)
 
 
 def assert_uniform(cells, num_cells: int) -> None:
-    """Independent draws of a cell number fall into all cells with equal probability."""
+    """Assert that independent draws of a cell number fall into all cells with equal probability."""
     counts = np.bincount(np.asarray(cells), minlength=num_cells)
     assert len(counts) == num_cells
     expected = len(cells) / num_cells

@@ -1,4 +1,4 @@
-"""Two small modules with all that is not to be sampled, and how their tests run."""
+"""Two small modules with members of every kind that is not sampled, and how their tests run."""
 
 import equinox as eqx
 import jax
@@ -31,7 +31,7 @@ def lenient_ranks():
 
 
 class Perceptron(eqx.Module):
-    """With all that is not to be sampled: a function, a count, a number, dropout."""
+    """A module with members that are not sampled: a function, a count, a number, dropout."""
 
     layers: list
     dropout: eqx.nn.Dropout
@@ -50,7 +50,7 @@ class Perceptron(eqx.Module):
 
 
 class Block(nnx.Module):
-    """With all that is not to be sampled: batch statistics, random state, a variable, an integer."""
+    """A module with members that are not sampled: batch statistics, random state, a variable, an integer."""
 
     def __init__(self):
         rngs = nnx.Rngs(0)

@@ -26,12 +26,12 @@ ROUNDING = {"rtol": 2e-5, "atol": 2e-5}
 
 
 def scheduled(value):
-    """A schedule that is right at step 3 and nowhere else."""
+    """Return a schedule that has this value only at step 3."""
     return lambda step: value * (1 + 0.25 * (step - STEP))
 
 
 def shaped(vector):
-    """A vector in the structure of `LIKE`."""
+    """Return a vector in the structure of `LIKE`."""
     return tree.unravel_like(jnp.asarray(vector, jnp.float32), LIKE)
 
 
@@ -41,12 +41,12 @@ THERMOSTAT = {"thermal_mass": MU, **MOMENTUM}
 
 
 class Matrix(eqx.Module):
-    """A batch's C that is known, for `MatrixFree`."""
+    """A known C of a batch, for `MatrixFree`."""
 
     matrix: jax.Array
 
     def mv(self, x):
-        """C x."""
+        """Return C x."""
         return tree.unravel_like(self.matrix @ tree.ravel(x), x)
 
 
@@ -54,7 +54,7 @@ BATCH = NEW.T @ NEW / 3 + np.diag([1.0, 2.0, 3.0, 4.0])  # unlike the average, a
 
 
 def state_of(sampler, theta, p, xi=XI):
-    """A state at step 3 whose average holds one batch."""
+    """Return a state at step 3 whose average holds one batch."""
     start = sampler.init(shaped(theta), key=jax.random.key(0))
     average = sampler.learn(start, estimate_of(np.zeros(D), OLD)).covariance
     momentum = None if start.momentum is None else shaped(p)
@@ -63,7 +63,7 @@ def state_of(sampler, theta, p, xi=XI):
 
 
 def estimate_of(force, contrasts):
-    """A force and contrasts, and beside them `BATCH`."""
+    """Return an estimate with a force, contrasts and the operator `BATCH`."""
     z = jax.vmap(shaped)(jnp.asarray(contrasts))
     return iso.extend.GradientEstimate(
         shaped(force), z, jnp.zeros(()), Matrix(jnp.asarray(BATCH, jnp.float32))
@@ -71,17 +71,17 @@ def estimate_of(force, contrasts):
 
 
 def moved(state):
-    """What the kick moves: the momentum where there is one, else the position."""
+    """Return what the kick moves: the momentum if there is one, else the position."""
     return tree.ravel(state.position if state.momentum is None else state.momentum)
 
 
 def kick(sampler, theta, p, force, key):
-    """A kick of `state_of`."""
+    """Return the kick of `state_of`."""
     return sampler.kick(state_of(sampler, theta, p), estimate_of(force, NEW), key=key)
 
 
 def remainder(c, covariance, mass):
-    """M^1/2 (I - c M^-1/2 C M^-1/2) M^1/2 with negative eigenvalues at 0, and their number."""
+    """Return M^1/2 (I - c M^-1/2 C M^-1/2) M^1/2 with negative eigenvalues set to 0, and their number."""
     root = np.sqrt(mass)
     values, vectors = np.linalg.eigh(np.eye(len(mass)) - c * covariance / np.outer(root, root))
     positive = vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
@@ -89,11 +89,11 @@ def remainder(c, covariance, mass):
 
 
 def assert_covariance(samples, expected):
-    """Mean zero and the covariance expected, each entry to `LIMIT` standard errors of a normal sample."""
+    """Assert mean zero and this covariance, each entry to `LIMIT` standard errors of a normal sample."""
     x = np.asarray(samples, np.float64)
     scale = np.outer(np.diag(expected), np.diag(expected))
     error = np.sqrt((scale + expected**2) / len(x))
-    # Rounding alone is left in a direction whose noise is clipped away.
+    # A direction whose noise is clipped has only rounding.
     floor = 1e-5 * np.abs(expected).max()
     assert np.all(np.abs(x.T @ x / len(x) - expected) < LIMIT * error + floor)
     assert np.all(np.abs(x.mean(axis=0)) < LIMIT * np.sqrt(np.diag(expected) / len(x)) + floor)

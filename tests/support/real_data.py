@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-WITHOUT_DATA = "data set not found"  # begins the reason of every skip for want of data
+WITHOUT_DATA = "data set not found"  # every skip because of missing data has a reason that begins with this
 
 
 def need(name):

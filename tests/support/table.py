@@ -1,4 +1,4 @@
-"""One table of samplers drives one conformance suite: a new sampler, covariance or scheme joins by one line."""
+"""The table of samplers for the conformance suite. A new sampler, covariance or scheme adds one line."""
 
 import pytest
 
@@ -30,10 +30,10 @@ SAMPLERS = {
     "CCAdL-symmetric-matrix-free": iso.CCAdL(1e-2, 5.0, iso.MatrixFree(), scheme="symmetric"),
     "ModifiedCCAdL": iso.ModifiedCCAdL(1e-2, 5.0),
 }
-# Each kind of dynamics once, with different covariances; the rest is left to `make test`.
+# Each kind of dynamics once, with different covariances. The rest runs in `make test`.
 IN_CHECK = ("SGLD", "CCAdL-dense", "CCAdL-symmetric-matrix-free")
 
-# Each sampler and each scheme once: for what has nothing to do with the covariance.
+# Each sampler and each scheme once, for what does not depend on the covariance.
 DYNAMICS = (
     *(
         "SGLD",
@@ -55,7 +55,7 @@ DYNAMICS = (
 
 
 def slow_unless(in_check, names):
-    """Names as parameters of a test, those that are not `in_check` marked slow."""
+    """Return names as parameters of a test. Those that are not `in_check` are marked slow."""
     return [n if n in in_check else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 

@@ -17,17 +17,17 @@ ROUNDING = 2e-5  # relative, for means over at most 625 float32 gradients of siz
 
 
 def log_likelihood(theta, row):
-    """Of one row."""
+    """Return the log-likelihood of one row."""
     return -((row["y"] - row["x"] @ theta["w"] - theta["b"]) ** 2) - 0.1 * theta["b"] ** 4
 
 
 def batched_log_likelihood(theta, rows):
-    """Of each row."""
+    """Return the log-likelihood of each row."""
     return -((rows["y"] - rows["x"] @ theta["w"] - theta["b"]) ** 2) - 0.1 * theta["b"] ** 4
 
 
 def log_prior(theta):
-    """Steep, so that it is noticed where it should not be."""
+    """Return a steep log-prior, so that it shows if it is used where it should not be."""
     return -20.0 * theta["w"] @ theta["w"] - 3.0 * theta["b"]
 
 
@@ -37,7 +37,7 @@ PRIOR_GRADIENT = np.r_[-3.0, -40.0 * np.asarray(POSITION["w"], np.float64)]
 
 
 def row_gradients():
-    """g_i by hand, in float64, in the order b, w."""
+    """Return g_i computed by hand, in float64, in the order b, w."""
     x, y = (np.asarray(DATA[k], np.float64) for k in "xy")
     w, b = np.asarray(POSITION["w"], np.float64), float(POSITION["b"])
     residual = 2 * (y - x @ w - b)
@@ -45,17 +45,17 @@ def row_gradients():
 
 
 def flat(theta):
-    """A vector in the order b, w."""
+    """Return a vector in the order b, w."""
     return jnp.concatenate([theta["b"][None], theta["w"]])
 
 
 def unflat(vector):
-    """The inverse of `flat`."""
+    """Return the inverse of `flat`."""
     return {"w": vector[1:], "b": vector[0]}
 
 
 def estimates(posterior, design, needs=iso.extend.Needs.EXACT, look=lambda estimate: None):
-    """Force, contrasts, log-density and `look(estimate)` of each batch of a design (batches, noise factor)."""
+    """Return force, contrasts, log-density and `look(estimate)` of each batch of a design (batches, noise factor)."""
     batches, factor = design
 
     def one(index):

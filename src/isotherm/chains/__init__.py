@@ -1,1 +1,1 @@
-"""Chains: the compiled loop, the host that drives it, and what is recorded of a run."""
+"""Chains: the compiled loop, the host code that drives it, and the record of a run."""

@@ -1,4 +1,4 @@
-"""From what a run left behind to `Draws`."""
+"""Collect the outcome of a run into `Draws`."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ from isotherm.kernel import Kernel
 from isotherm.transforms import Constraint
 from isotherm.versions import versions
 
-_CHAINS = 4  # whose s is measured: it differs little between chains
-_EXPLAINED = 8  # failed lanes of a run for which s is measured
+_MEASURED_CHAINS = 4  # chains in which s is measured; it differs little between chains
+_MEASURED_FAILURES = 8  # failed lanes in which s is measured
 
 
 def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> list[Draws]:
-    """One `Draws` per setup. Warnings point `stacklevel` calls up."""
+    """Return one `Draws` per setup. Warnings point `stacklevel` calls up."""
     ended = np.asarray(outcome.lanes.ended)
     setup, num_chains = ensemble.setup, ensemble.length.num_chains
     status = _sentences(ensemble, outcome)
@@ -46,9 +46,9 @@ def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> lis
     if outcome.lanes.clipped is not None:
         stats["clipped_steps"] = np.asarray(outcome.lanes.clipped)
     results = []
-    for i, own in enumerate(ensemble.setups):
+    for i, member in enumerate(ensemble.setups):
         lanes = slice(i * num_chains, (i + 1) * num_chains)
-        noise = _final_noise(ensemble, outcome, own, lanes, stacklevel=stacklevel + 1)
+        noise = _final_noise(ensemble, outcome, member, lanes, stacklevel=stacklevel + 1)
         draws = Draws(
             posterior=_pick(outcome.kept.position, lanes),
             stats=_pick(stats, lanes),
@@ -63,8 +63,8 @@ def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> lis
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
-            record=_record(ensemble, outcome, own, noise),
-            setup=own,
+            record=_record(ensemble, outcome, member, noise),
+            setup=member,
         )
         _warn(draws, outcome, stacklevel=stacklevel + 1)
         results.append(draws)
@@ -72,18 +72,18 @@ def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> lis
 
 
 def _sentences(ensemble: Ensemble, outcome: Outcome) -> tuple[str, ...]:
-    """Why each lane ended."""
+    """Return why each lane ended."""
     ended = np.asarray(outcome.lanes.ended)
-    explained = np.flatnonzero(ended >= 0)[:_EXPLAINED]
+    measured = np.flatnonzero(ended >= 0)[:_MEASURED_FAILURES]
     lines = []
     for lane, end in enumerate(ended.tolist()):
         if end >= 0:
             chain = lane % ensemble.length.num_chains
-            reason = _failure(ensemble, outcome, lane, end, measured=lane in explained)
+            reason = _failure(ensemble, outcome, lane, end, measured=lane in measured)
             lines.append(f"chain {chain} turned non-finite at step {end} and was stopped; {reason}")
         elif outcome.interrupted:
             drawing = outcome.steps > ensemble.setup.burn_in
-            kept = "the draws so far are kept" if drawing else "still in burn-in, no draws"
+            kept = "the draws so far are kept" if drawing else "still in burn-in, so there are no draws"
             lines.append(f"interrupted after {outcome.steps} of {ensemble.num_steps} steps; {kept}")
         else:
             lines.append(f"completed {outcome.steps} steps")
@@ -93,10 +93,10 @@ def _sentences(ensemble: Ensemble, outcome: Outcome) -> tuple[str, ...]:
 def _failure(ensemble: Ensemble, outcome: Outcome, lane: int, step: int, *, measured: bool) -> str:
     setup, s = ensemble.setup_of(lane), None
     if measured:
-        arrange, look = jax.random.split(jax.random.fold_in(ensemble.key, keys.FAILURES))
+        arrange, batches = jax.random.split(jax.random.fold_in(ensemble.key, keys.FAILURES))
         data = setup.kernel.minibatch.arrange(ensemble.data, key=arrange)
         position = jax.tree.map(lambda x: x[lane], outcome.last_finite)
-        noise = measure(setup.kernel, data, position, step=step, key=look)
+        noise = measure(setup.kernel, data, position, step=step, key=batches)
         s = None if noise is None else noise.s
     hot = ""
     if "kinetic_temperature" in outcome.kept.stats:
@@ -111,7 +111,7 @@ def _failure(ensemble: Ensemble, outcome: Outcome, lane: int, step: int, *, meas
 def _refined(
     ensemble: Ensemble, outcome: Outcome, moments: Moments, chains: np.ndarray
 ) -> PyTree[np.ndarray] | None:
-    """Mean parameters less what the gradient explains, in coordinates that are about those of a normal posterior."""
+    """Return mean parameters corrected by the mean gradient; `None` without a preconditioner."""
     kernel = ensemble.kernel
     if kernel.preconditioner is None or kernel.constraint is not None or len(ensemble.setups) > 1:
         return None
@@ -126,15 +126,15 @@ def _refined(
 def _final_noise(
     ensemble: Ensemble, outcome: Outcome, setup: Setup, lanes: slice, *, stacklevel: int
 ) -> dict[str, float | None]:
-    """s of a setup where its chains ended, and the friction h tr C / (2 T N_d M) that damps the noise.
+    """Return s of a setup where its chains ended, and the friction h tr C / (2 T N_d M) that balances the noise.
 
-    Medians over some of the chains, whatever the sampler itself estimates.
+    Both are medians over a few chains. They do not depend on the covariance that the sampler estimates.
     """
     unknown: dict[str, float | None] = {"s": None, "noise_friction": None}
     if outcome.steps == 0:
         return unknown
     alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
-    split = jax.random.split(jax.random.fold_in(ensemble.key, keys.FINAL_NOISE), _CHAINS + 2)
+    split = jax.random.split(jax.random.fold_in(ensemble.key, keys.FINAL_NOISE), _MEASURED_CHAINS + 2)
     data = setup.kernel.minibatch.arrange(ensemble.data, key=split[-1])
     measured = []
     for lane, key in zip(alive, split[:-2], strict=False):
@@ -219,7 +219,7 @@ def _record(ensemble: Ensemble, outcome: Outcome, setup: Setup, noise: dict[str,
 
 
 def _transforms(constraint: Constraint | None) -> dict[str, str] | None:
-    """The transform of each constrained leaf or branch, by name."""
+    """Return the transform of each constrained leaf or branch, by name."""
     if constraint is None:
         return None
     return {name or "theta": type(t).__name__ for name, t in constraint.named() if t is not None}

@@ -1,4 +1,4 @@
-"""The host side of a run: chunks of the compiled loop, draws to memory, interruption."""
+"""The host side of a run: it calls the compiled loop in chunks, stores draws and handles interruption."""
 
 import dataclasses
 import signal
@@ -24,13 +24,13 @@ _CHUNK_SECONDS = 0.3
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     - `kept`: the draws.
     - `lanes`: all chains after their last step.
     - `last_finite`: the last position of each lane that is known to be finite.
-    - `oldest`: positions and anchors just before the anchors moved last, where their noise was largest.
-    - `steps`: steps that were taken; `interrupted`: whether Ctrl-C ended the run; `seconds`: how long it took.
+    - `oldest`: positions and anchors just before the anchors last moved, when their noise was largest.
+    - `steps`: the number of steps taken; `interrupted`: whether Ctrl-C ended the run; `seconds`: how long it took.
     """
 
     kept: loop.Kept
@@ -50,7 +50,7 @@ def drive(
     cancelled: bool = False,
     chunk_steps: int | None = None,
 ) -> Outcome:
-    """Run chains to their end, to the last chain's failure or to an interruption, and return what was drawn.
+    """Run chains until they end, all of them fail or the user interrupts, and return the outcome.
 
     `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it. A `cancelled`
     ensemble takes no step.
@@ -119,7 +119,7 @@ def drive(
 
 
 class _Pace:
-    """Chunk lengths: short at first, then whatever takes about a third of a second."""
+    """The lengths of chunks: short at first, then about a third of a second each."""
 
     def __init__(self, ensemble: Ensemble, capacity: int, limit: int | None) -> None:
         self.ensemble, self.capacity = ensemble, capacity
@@ -128,7 +128,7 @@ class _Pace:
         self.clock: float | None = None
 
     def next(self, step: int) -> tuple[int, int]:
-        """Rows to return and steps for each; a row counts as a draw if it ends where one is due."""
+        """Return the rows that the next chunk keeps, and the steps for each. Not every row is a draw."""
         setup, num_draws = self.ensemble.setup, self.ensemble.length.num_draws
         limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step))
         if step < setup.burn_in:
@@ -139,7 +139,7 @@ class _Pace:
         return min(limit // setup.thinning, num_draws - done, self.capacity), setup.thinning
 
     def record(self, steps: int) -> None:
-        """Learn the pace from a chunk that has just ended."""
+        """Adapt the length to the time of the chunk that has just ended."""
         now = time.perf_counter()
         if self.limit is None and self.clock is not None:
             wanted = int(steps * _CHUNK_SECONDS / max(now - self.clock, 1e-6))
@@ -174,13 +174,13 @@ class _Store:
 
 
 def _capacity(lanes: loop.Lane) -> int:
-    # Not a function of `num_draws`, so that a longer run compiles nothing.
+    # Independent of `num_draws`, so that a longer run needs no compilation.
     row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
     return max(1, _CHUNK_BYTES // row)
 
 
 def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:
-    """New anchors for all lanes, at their positions; `None` if anchors do not move."""
+    """Return new anchors for all lanes, at their positions; `None` if anchors do not move."""
     gradient = ensemble.kernel.gradient
     if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
         return None
@@ -188,19 +188,19 @@ def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:
 
 
 def _arranged(ensemble: Ensemble, arrangement: int) -> PyTree:
-    """The rows in the order of this arrangement."""
+    """Return the rows in the order of this arrangement."""
     key = jax.random.fold_in(jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS), arrangement)
     return ensemble.kernel.minibatch.arrange(ensemble.data, key=key)
 
 
 def _arrangement(ensemble: Ensemble, step: int) -> int:
-    """The number of the arrangement that is due at this step."""
+    """Return the number of the arrangement that is due at this step."""
     every = ensemble.kernel.minibatch.rearrange_every
     return 0 if every is None else step // every
 
 
 def _steps_to_the_next_event(ensemble: Ensemble, step: int) -> int:
-    """Steps until rows are arranged again or anchors move."""
+    """Return the number of steps until rows are rearranged or anchors move."""
     events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every)
     return min((every - step % every for every in events if every), default=ensemble.num_steps)
 
@@ -219,7 +219,7 @@ def _where_lane(mask: np.ndarray, new: PyTree, old: PyTree) -> PyTree:
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, so that the chunk in flight is finished and kept; a second Ctrl-C raises."""
+    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises."""
     stopped = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stopped

@@ -1,4 +1,4 @@
-"""Chains that run side by side: one setup, or several of a sweep that differ in numbers alone."""
+"""Chains that run side by side: those of one setup, or of several in a sweep that differ only in numbers."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from isotherm.samplers.base import Sampler
 
 @dataclasses.dataclass(frozen=True)
 class Length:
-    """How much is drawn: chains, and draws of each."""
+    """The length of a run: chains, and draws per chain."""
 
     num_chains: int
     num_draws: int
@@ -25,9 +25,9 @@ class Length:
 
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
-    """What is to be run: a lane for each chain of each setup, setup by setup.
+    """What to run: one lane for each chain of each setup, ordered by setup.
 
-    `kernel` is that of all lanes; if there are several setups, the array leaves of its sampler have a lane axis.
+    All lanes share `kernel`. If there are several setups, the array leaves of its sampler have a lane axis.
     `positions` has a lane axis and is in the sampler's coordinates.
     """
 
@@ -40,28 +40,28 @@ class Ensemble:
 
     @property
     def setup(self) -> Setup:
-        """The first setup, which stands for all in everything but the sampler."""
+        """The first setup. The others differ from it only in the sampler."""
         return self.setups[0]
 
     @property
     def num_steps(self) -> int:
-        """Steps of each chain."""
+        """The number of steps of each chain."""
         return self.setup.burn_in + self.length.num_draws * self.setup.thinning
 
     @property
     def data(self) -> PyTree[Array]:
-        """The rows, in the order that they were given in."""
+        """The rows, in the order in which they were given."""
         return self.setup.problem.data
 
     def setup_of(self, lane: int) -> Setup:
-        """The setup of a lane."""
+        """Return the setup of a lane."""
         return self.setups[lane // self.length.num_chains]
 
 
 def launch(
     setups: Sequence[Setup], positions: PyTree[Array], length: Length, key: Key[Array, ""]
 ) -> Ensemble:
-    """An ensemble of setups of one shape, whose chains start at `positions`: free parameters, one a chain."""
+    """Return an ensemble of setups of one shape. Chains start at `positions`, one set of free parameters each."""
     first, lane_keys = setups[0], chain_keys(key, length.num_chains)
     if first.kernel.preconditioner is not None:
         positions = jax.vmap(first.kernel.preconditioner.from_params)(positions)
@@ -75,7 +75,7 @@ def launch(
 
 
 def groups_of_one_shape(setups: Sequence[Setup]) -> list[list[int]]:
-    """Indices of setups whose samplers differ in numbers alone, group by group."""
+    """Return groups of indices of setups whose samplers differ only in numbers."""
     groups: dict[Any, list[int]] = {}
     for i, setup in enumerate(setups):
         groups.setdefault(_shape_of(setup.sampler), []).append(i)
@@ -89,7 +89,7 @@ def _shape_of(sampler: Sampler) -> Any:
 
 
 def _stack(samplers: Sequence[Sampler], num_chains: int) -> Sampler:
-    """One sampler whose array leaves have a lane axis: setting by setting, chain by chain."""
+    """Return one sampler whose array leaves have a lane axis, ordered by setup and then by chain."""
 
     def stack(*leaves: Any) -> Any:
         if not eqx.is_array(leaves[0]):

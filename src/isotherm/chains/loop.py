@@ -1,4 +1,4 @@
-"""The compiled loop: chains side by side, thinning and moments inside, memory only for what is kept.
+"""The compiled loop: chains run side by side, with thinning and moments inside and memory only for kept draws.
 
 Trip counts are traced, so one compilation serves burn-in, sampling, every chunk length and every thinning.
 """
@@ -18,12 +18,12 @@ from isotherm.samplers.base import Sampler
 
 
 class Program(eqx.Module):
-    """What all lanes share, and what each has to itself besides its state.
+    """What all lanes share, and what each lane has besides its state.
 
     - `kernel`: the step. If `stacked`, the array leaves of its sampler have a lane axis.
     - `data`: rows as arranged by the minibatch plan.
-    - `keys`: one key a lane.
-    - `anchors`: one a lane, if the gradient's anchors move; else `None`.
+    - `keys`: one key per lane.
+    - `anchors`: one per lane if the gradient's anchors move, else `None`.
     """
 
     kernel: Kernel
@@ -33,7 +33,7 @@ class Program(eqx.Module):
     stacked: bool = eqx.field(static=True)
 
     def map(self, f, *lanes):  # noqa: ANN001, ANN201
-        """`f(kernel, key, *lane)` for every lane."""
+        """Return `f(kernel, key, *lane)` for every lane."""
 
         def one(sampler: Sampler, key: Key[Array, ""], anchor: Anchor | None, *lane: PyTree) -> PyTree:
             return f(at_lane(self.kernel, sampler, anchor), key, *lane)
@@ -43,7 +43,7 @@ class Program(eqx.Module):
 
 
 class Lane(eqx.Module):
-    """One chain in flight. `ended` is the step at which it turned non-finite, or -1."""
+    """The running state of one chain. `ended` is the step at which it turned non-finite, or -1."""
 
     state: State
     accumulator: Accumulator
@@ -53,7 +53,7 @@ class Lane(eqx.Module):
 
 
 class Kept(eqx.Module):
-    """What is kept of one step: the position and its scalars."""
+    """What is kept of one step: the position and the scalars of the step."""
 
     position: PyTree[Array]
     stats: dict[str, Array]
@@ -61,7 +61,7 @@ class Kept(eqx.Module):
 
 @compile_quickly
 def start(program: Program, positions: PyTree) -> Lane:
-    """Lanes before their first step, to be settled."""
+    """Return lanes before their first step. Call `settle` next."""
 
     def one(kernel: Kernel, key: Key[Array, ""], position: PyTree) -> Lane:
         state = kernel.begin(position, key=key)
@@ -75,7 +75,7 @@ def start(program: Program, positions: PyTree) -> Lane:
 
 @compile_quickly
 def settle(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lane:
-    """Lanes at the start (`time` 0) or at the end of burn-in (1): averages and moments start again."""
+    """Return lanes with averages and moments restarted, at the start (`time` 0) or at the end of burn-in (1)."""
 
     def one(kernel: Kernel, key: Key[Array, ""], lane: Lane) -> Lane:
         settled = kernel.settle(lane.state, program.data, key=key, time=time)
@@ -95,7 +95,7 @@ def advance(
     collect: Bool[Array, ""],
     capacity: int,
 ) -> tuple[Lane, Kept]:
-    """`num_kept` times `thinning` steps of every lane; the first `num_kept` of `capacity` rows are filled."""
+    """Take `num_kept * thinning` steps in every lane, and fill the first `num_kept` of `capacity` rows."""
 
     def one(kernel: Kernel, key: Key[Array, ""], lane: Lane) -> Lane:
         return _step(kernel, program.data, key, lane, collect)
@@ -127,7 +127,7 @@ def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect
     clipped = lane.clipped
     if clipped is not None and info.clipped is not None:
         clipped = clipped + (alive & (info.clipped > 0))
-    # The covariance of a chain that has ended is of no use, and may be too large to choose from in every step.
+    # The covariance of an ended chain is not used, and selecting between two large ones in every step would be slow.
     covariance = lambda x: x.covariance
     frozen = eqx.tree_at(covariance, lane.state, covariance(state), is_leaf=lambda x: x is None)
     return Lane(
@@ -147,7 +147,7 @@ def _no_moments(kernel: Kernel, state: State) -> Accumulator:
 
 
 def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:
-    # A chain that has ended draws NaN: a frozen position would look like a draw.
+    # The draws of an ended chain are NaN: its last position, repeated, would look like draws.
     running = lane.ended < 0
     mask = lambda x: jnp.where(running, x, jnp.nan)
     return Kept(jax.tree.map(mask, kernel.recorded(lane.state.position)), jax.tree.map(mask, lane.stats))
@@ -163,7 +163,7 @@ def _watched(info: Info) -> tuple[dict[str, Array], Array | None]:
 
 
 def at_lane(kernel: Kernel, sampler: Sampler, anchor: Anchor | None) -> Kernel:
-    """The kernel of one lane."""
+    """Return the kernel of one lane."""
     if anchor is None:
         return eqx.tree_at(lambda k: k.sampler, kernel, sampler)
     assert isinstance(kernel.gradient, ControlVariate)

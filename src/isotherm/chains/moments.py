@@ -1,7 +1,7 @@
 """Streaming moments inside the compiled loop.
 
-Sums of deviations from a fixed reference (the position where sampling starts), each with Kahan compensation:
-a plain float32 mean stops moving after about 10^5 steps.
+These are sums of deviations from a fixed reference, the position where sampling starts, with Kahan compensation: a
+plain float32 mean stops changing after about 10^5 steps.
 """
 
 import equinox as eqx
@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from isotherm import tree
 from isotherm.draws import Moments
 
-_FEWEST = 100  # steps from which a slope is worth anything
+_MIN_STEPS = 100  # fewest steps for a reliable slope
 
 
 class Sum(eqx.Module):
@@ -24,24 +24,24 @@ class Sum(eqx.Module):
 
     @staticmethod
     def zero(like: PyTree) -> "Sum":
-        """An empty sum."""
+        """Return an empty sum."""
         return Sum(tree.zeros_like(like), tree.zeros_like(like))
 
     def add(self, x: PyTree) -> "Sum":
-        """The sum with one more term."""
+        """Return the sum with one more term."""
         y = tree.subtract(x, self.lost)
         total = jax.tree.map(jnp.add, self.total, y)
         return Sum(total, tree.subtract(tree.subtract(total, self.total), y))
 
 
 class Accumulator(eqx.Module):
-    """What one chain adds up over every step after burn-in, parameter by parameter.
+    """Sums over every step of a chain after burn-in, parameter by parameter.
 
     With d the deviation of theta from `reference`, y that of the sampler's position from `origin` and g the gradient
     of U with respect to it, leaves of `sums` hold d and d^2 along their first axis, and those of `virial` y, g, y g,
-    y^2 and g^2. Where the sampler moves theta itself there is no `origin`, and `sums` hold d, d^2, g and d g: one
-    buffer in the loop's carry instead of many. `kinetic` has the kinetic temperature of each leaf, where there is a
-    momentum.
+    y^2 and g^2. If the sampler moves theta itself, `origin` and `virial` are `None`, and `sums` hold d, d^2, g and
+    d g: one buffer in the loop's carry instead of many. `kinetic` sums the kinetic temperature of each leaf, if there
+    is a momentum.
     """
 
     count: Int[Array, ""]
@@ -53,7 +53,7 @@ class Accumulator(eqx.Module):
 
     @staticmethod
     def start(params: PyTree, position: PyTree | None, *, momentum: bool) -> "Accumulator":
-        """Empty sums around `params` and, where the sampler moves something else, around its `position`."""
+        """Return empty sums around `params` and, if the sampler moves other coordinates, around its `position`."""
         stack = lambda rows, like: Sum.zero(
             jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), like)
         )
@@ -72,9 +72,9 @@ class Accumulator(eqx.Module):
         kinetic: Float[Array, " leaves"] | None,
         use: Bool[Array, ""],
     ) -> "Accumulator":
-        """One more step, where `use` holds: the new parameters, and the force at the position visited."""
+        """Return the sums with one more step if `use` holds: the new parameters, and the force at `visited`."""
 
-        def own(reference: Array, new: Array) -> list[Array]:
+        def squares(reference: Array, new: Array) -> list[Array]:
             d = new - reference
             return [d, d * d]
 
@@ -86,10 +86,12 @@ class Accumulator(eqx.Module):
         if heat is not None and kinetic is not None:
             heat = heat.add(jnp.where(use, kinetic, 0))
         if self.origin is None or self.virial is None:
-            both = lambda r, new, old, f: jnp.where(use, jnp.stack([*own(r, new), *pair(r, old, f)[1:3]]), 0)
+            both = lambda r, new, old, f: jnp.where(
+                use, jnp.stack([*squares(r, new), *pair(r, old, f)[1:3]]), 0
+            )
             sums = self.sums.add(jax.tree.map(both, self.reference, params, visited, force))
             return Accumulator(self.count + use, self.reference, None, sums, None, heat)
-        one = lambda r, new: jnp.where(use, jnp.stack(own(r, new)), 0)
+        one = lambda r, new: jnp.where(use, jnp.stack(squares(r, new)), 0)
         two = lambda o, old, f: jnp.where(use, jnp.stack(pair(o, old, f)), 0)
         sums = self.sums.add(jax.tree.map(one, self.reference, params))
         virial = self.virial.add(jax.tree.map(two, self.origin, visited, force))
@@ -97,15 +99,16 @@ class Accumulator(eqx.Module):
 
 
 def explained(accumulator: Accumulator, chains: np.ndarray) -> PyTree[np.ndarray] | None:
-    """What the gradient explains of each chain's mean position, whose expectation is zero.
+    """Return the part of each chain's mean position that the mean gradient explains. Its expectation is zero.
 
-    The mean of g is zero, and close to a normal posterior g is about y / b with b = var(y) / cov(y, g). So y - b g
-    has the mean of y, and hardly any variance. Zero where that does not halve it; `None` where it cannot be told.
+    The expectation of g is zero, and for a nearly normal posterior g is about y / b with b = var(y) / cov(y, g). So
+    y - b g has the mean of y and almost no variance. Returns zero for parameters whose variance that does not halve,
+    and `None` if there are too few steps.
     """
     if accumulator.virial is None or len(chains) == 0:
         return None
     count = np.maximum(np.asarray(accumulator.count), 1)
-    if count[chains].sum() < _FEWEST:
+    if count[chains].sum() < _MIN_STEPS:
         return None
     parts = []
     for total, lost in zip(
@@ -116,15 +119,15 @@ def explained(accumulator: Accumulator, chains: np.ndarray) -> PyTree[np.ndarray
         pooled = lambda a, b, ab: np.mean((ab - a * b)[chains], axis=0)
         cov, var, square = pooled(y, g, yg), pooled(y, y, yy), pooled(g, g, gg)
         b = np.where(cov > 0, var / np.where(cov > 0, cov, 1), 0)
-        left = var - 2 * b * cov + b * b * square
-        parts.append(np.where(left < 0.5 * var, b, 0) * g)
+        remaining = var - 2 * b * cov + b * b * square
+        parts.append(np.where(remaining < 0.5 * var, b, 0) * g)
     return jax.tree.structure(accumulator.origin).unflatten(parts)
 
 
 def finish(accumulator: Accumulator) -> Moments:
-    """Moments in float64 from the sums of all chains."""
+    """Return moments in float64 from the sums of all chains."""
     count = np.asarray(accumulator.count)
-    # No step, no mean; one step, no variance: NaN, in silence.
+    # Without a step the mean is NaN, and with fewer than two the variance is, without a warning.
     divisor = np.where(count > 0, count, np.nan)
     bessel = np.where(count > 1, count / np.maximum(count - 1.0, 1.0), np.nan)
 
@@ -132,17 +135,17 @@ def finish(accumulator: Accumulator) -> Moments:
         return x.reshape((-1,) + (1,) * (like.ndim - 1))
 
     def means(sums: Sum) -> list[list[np.ndarray]]:
-        """For each leaf, of each quantity that was summed."""
+        """Return the mean of each summed quantity, for each leaf."""
         pairs = zip(jax.tree.leaves(sums.total), jax.tree.leaves(sums.lost), strict=True)
         wide = [np.asarray(total, np.float64) - np.asarray(lost, np.float64) for total, lost in pairs]
         return [[x / spread(divisor, x) for x in np.moveaxis(sums, 1, 0)] for sums in wide]
 
     reference, structure = jax.tree.flatten(accumulator.reference)
-    own = means(accumulator.sums)
-    mean = [np.asarray(r, np.float64) + x[0] for r, x in zip(reference, own, strict=True)]
-    variance = [np.maximum(x[1] - x[0] ** 2, 0) * spread(bessel, x[0]) for x in own]
+    sums = means(accumulator.sums)
+    mean = [np.asarray(r, np.float64) + x[0] for r, x in zip(reference, sums, strict=True)]
+    variance = [np.maximum(x[1] - x[0] ** 2, 0) * spread(bessel, x[0]) for x in sums]
     if accumulator.virial is None:
-        temperature = structure.unflatten([dg - d * g for d, _, g, dg in own])
+        temperature = structure.unflatten([dg - d * g for d, _, g, dg in sums])
     else:
         virial = means(accumulator.virial)
         temperature = jax.tree.structure(accumulator.origin).unflatten(

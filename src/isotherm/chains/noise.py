@@ -1,4 +1,4 @@
-"""The gradient noise at a point, from a few batches: how large, in how many directions."""
+"""The gradient noise at a point, measured on a few batches: its size and effective rank."""
 
 import jax
 import jax.numpy as jnp
@@ -11,32 +11,32 @@ from isotherm.kernel import Kernel
 from isotherm.records import Needs, Noise
 
 _BATCHES = 4
-_NUMBERS = 2**24  # in all contrasts together
-_CONTRASTS = (8, 256)
+_MAX_NUMBERS = 2**24  # in all contrasts together
+_CONTRASTS = (8, 256)  # fewest and most
 _ITERATIONS = 30
 
 
 def measure(
     kernel: Kernel, data: PyTree, position: PyTree, *, step: int, key: Key[Array, ""]
 ) -> Noise | None:
-    """The noise at `position` in units of the kernel's sampler; `None` if its gradient brings no contrasts.
+    """Return the noise at `position` in units of the sampler's step; `None` if the gradient has no contrasts.
 
-    The trace and tr(S^2) are unbiased. s is that of a direction found in one half of the contrasts and measured in
-    the other: a lower bound, close if the noise has fewer leading directions than there are contrasts (256, or 32
-    for half a million parameters), and far too low if it has none.
+    The trace and tr(S^2) are unbiased. s is measured along a direction that is found in one half of the contrasts and
+    evaluated in the other. It is a lower bound: close if the noise has fewer leading directions than there are
+    contrasts (256, or 32 for half a million parameters), and far too low if it has no leading directions.
     """
     size = tree.size(position)
     if kernel.batch_size < 2:
         return None
-    each = int(np.clip(_NUMBERS // size, *_CONTRASTS)) // _BATCHES
+    each = int(np.clip(_MAX_NUMBERS // size, *_CONTRASTS)) // _BATCHES
     try:
         products = _products(kernel, data, position, jnp.asarray(step), key, each)
-    except NotImplementedError:  # by a gradient that a user wrote
+    except NotImplementedError:  # raised by a user's gradient
         return None
     if products is None:
         return None
     G = np.asarray(products, np.float64)
-    each = len(G) // _BATCHES  # a gradient written by a user may bring fewer
+    each = len(G) // _BATCHES  # a user's gradient may return fewer
     if not np.all(np.isfinite(G)):
         return None
     batch = np.arange(len(G)) // each
@@ -49,24 +49,24 @@ def measure(
     return Noise(scale * float(np.mean(values)), scale * trace, rank)
 
 
-def _cross_validated(G: np.ndarray, here: np.ndarray, there: np.ndarray) -> float:
-    """u'C u by the contrasts `there`, for u the leading eigenvector of those `here`."""
-    own = G[np.ix_(here, here)]
-    weights = own[:, np.argmax(np.diag(own))]
-    for _ in range(_ITERATIONS):  # enough for a direction in which there is nearly as much as in any
-        weights = own @ (weights / max(float(np.linalg.norm(weights)), 1e-300))
+def _cross_validated(G: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+    """Return u'C u by the contrasts in `test`, for u the leading eigenvector of those in `train`."""
+    products = G[np.ix_(train, train)]
+    weights = products[:, np.argmax(np.diag(products))]
+    for _ in range(_ITERATIONS):  # enough to find a direction with nearly the largest noise
+        weights = products @ (weights / max(float(np.linalg.norm(weights)), 1e-300))
     weights = weights / max(float(np.linalg.norm(weights)), 1e-300)
-    length = weights @ own @ weights
+    length = weights @ products @ weights
     if length <= 0:
         return 0.0
-    return float(np.mean((G[np.ix_(there, here)] @ weights) ** 2) / length)
+    return float(np.mean((G[np.ix_(test, train)] @ weights) ** 2) / length)
 
 
 @compile_quickly
 def _products(
     kernel: Kernel, data: PyTree, position: PyTree, step: Int[Array, ""], key: Key[Array, ""], each: int
 ) -> Float[Array, "k k"] | None:
-    """Inner products of all contrasts; `None` if the gradient brings none."""
+    """Return the inner products of all contrasts; `None` if the gradient has none."""
 
     def contrasts(key: Key[Array, ""]) -> Float[Array, "each d"] | None:
         rows, signs, chain = jax.random.split(key, 3)

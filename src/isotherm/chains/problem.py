@@ -1,4 +1,4 @@
-"""A posterior with its rows and a start, checked once: what chains are run on."""
+"""`Problem`: a posterior with its rows and a starting point, checked once."""
 
 import dataclasses
 import functools
@@ -14,17 +14,17 @@ from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.sums import passes
 
-_CHECKED_ROWS = 4096  # whose log-likelihood must be finite at the starts
+_CHECKED_ROWS = 4096  # rows whose log-likelihood must be finite at the starts
 _HASHED_ROWS = 4096
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """What a run is about. `isotherm.sampling.prepare` makes one.
+    """What chains are run on. `isotherm.sampling.prepare` makes one.
 
     - `posterior`: as the user gave it, over constrained parameters.
-    - `free`: the density of the free parameters, which chains move in 32 bits or more.
-    - `data`, `num_data`: the rows on the device, and how many.
+    - `free`: the density of the free parameters, which chains hold in 32 bits or more.
+    - `data`, `num_data`: the rows on the device, and their number.
     - `init`: free parameters to start from, with a leading axis of chains if `per_chain`.
     """
 
@@ -37,18 +37,18 @@ class Problem:
 
     @property
     def temperature(self) -> float:
-        """T."""
+        """The temperature T of the posterior."""
         return float(self.posterior.temperature)
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of the data, by which other data are noticed."""
+        """A hash of the data, to recognise other data."""
         return fingerprint(self.data)
 
     def check_starts(self, positions: PyTree[Array]) -> None:
-        """Refuse starts, one a chain, at which the log-density is not finite."""
+        """Raise if the log-density is not finite at one of the starts, one per chain."""
         for name, x in tree.named_leaves(positions):
-            if not np.all(np.isfinite(np.asarray(x))):  # NumPy compiles nothing
+            if not np.all(np.isfinite(np.asarray(x))):  # in NumPy, which compiles nothing
                 raise ValueError(
                     f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity."
                 )
@@ -71,7 +71,7 @@ class Problem:
 
 
 def fingerprint(data: PyTree[Array]) -> str:
-    """A hash of the shapes, the dtypes and a few thousand rows of `data`."""
+    """Return a hash of the shapes, the dtypes and a few thousand rows of `data`."""
     digest = hashlib.sha256()
     for name, x in tree.named_leaves(data):
         index = np.unique(np.linspace(0, x.shape[0] - 1, _HASHED_ROWS).astype(int))
@@ -84,7 +84,7 @@ def fingerprint(data: PyTree[Array]) -> str:
 def _log_densities(
     posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
 ) -> tuple[Array, Array]:
-    """The log-likelihood of each of some rows, and the log-prior, at each of several positions."""
+    """Return the log-likelihoods of the rows at `index`, and the log-prior, at each position."""
     rows = passes.picked(data, index)
     likelihoods = jax.vmap(posterior.row_log_likelihoods, in_axes=(0, None))(positions, rows)
     return likelihoods, jax.vmap(posterior.prior_log_density)(positions)

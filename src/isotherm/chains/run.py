@@ -14,20 +14,20 @@ from isotherm.chains.noise import measure
 from isotherm.chains.setup import Setup
 from isotherm.draws import Draws
 
-_CHECKED = 8  # setups of a sweep whose noise is measured before the start
+_MAX_CHECKED = 8  # setups of a sweep whose noise is measured before the start
 
 
 def run(
     setups: Sequence[Setup], length: Length, key: Key[Array, ""], *, progress: bool, stacklevel: int
 ) -> list[Draws]:
-    """Draw from each of `setups`, which differ in their samplers alone.
+    """Return draws from each of `setups`, which may differ only in their samplers.
 
-    Setups whose samplers differ in numbers alone run side by side, in one compilation. Warnings point `stacklevel`
+    Setups whose samplers differ only in numbers run side by side, in one compilation. Warnings point `stacklevel`
     calls up.
     """
     problem, positions = setups[0].problem, setups[0].starts.positions(length.num_chains, key=key)
     problem.check_starts(positions)
-    gradient = setups[0].bound(positions).kernel.gradient  # one pass over the data serves all of them
+    gradient = setups[0].bound(positions).kernel.gradient  # one pass over the data serves all setups
     setups = [setup.with_gradient(gradient) for setup in setups]
     groups = groups_of_one_shape(setups)
     ensembles = [launch([setups[i] for i in group], positions, length, key) for group in groups]
@@ -45,14 +45,14 @@ def run(
 
 
 def _warn_before(ensemble: Ensemble, *, stacklevel: int) -> None:
-    """Measure the noise at the first start and warn of what will go wrong with it."""
+    """Measure the noise at the first start and warn of problems that it will cause."""
     kernel = ensemble.setup.kernel
     for text in advice.about_plan(kernel.sampler, kernel.minibatch):
         advice.warn(text, stacklevel=stacklevel + 1)
-    if ensemble.setup.refresh_every:  # chains start at their anchors, where there is no noise
+    if ensemble.setup.refresh_every:  # chains start at their anchors, without noise
         return
     position = jax.tree.map(lambda x: x[0], ensemble.positions)
-    chosen = ensemble.setups[:_CHECKED]
+    chosen = ensemble.setups[:_MAX_CHECKED]
     split = jax.random.split(jax.random.fold_in(ensemble.key, keys.PREFLIGHT), len(chosen) + 1)
     data = kernel.minibatch.arrange(ensemble.data, key=split[-1])
     warned: set[str] = set()
@@ -64,4 +64,4 @@ def _warn_before(ensemble: Ensemble, *, stacklevel: int) -> None:
         for text in advice.about_noise(setup.sampler, noise, kernel.batch_size, kernel.num_data, size):
             if text not in warned:
                 warned.add(text)
-                advice.warn(f"At the start {text}", stacklevel=stacklevel + 1)
+                advice.warn(f"At the start, {text}", stacklevel=stacklevel + 1)

@@ -1,4 +1,4 @@
-"""`Setup`: everything about a run but its length and its seed, made by hand or by a warm-up."""
+"""`Setup`: everything about a run except its length and its seed, chosen by hand or by a warm-up."""
 
 import dataclasses
 
@@ -25,11 +25,11 @@ from isotherm.samplers.base import Sampler
 class Setup(Printed):
     """How a posterior is sampled; prints as a table of settings with their reasons.
 
-    `iso.setup` makes one from settings that you choose, `iso.warmup` chooses them, and `draws.setup` is that of a
-    run. Pass it to `iso.sample` in place of `init`, as often as you like. It serves the posterior and the data that
-    it was made for, and `iso.sample` refuses others.
+    `iso.setup` makes one from settings that you choose, `iso.warmup` chooses the settings, and `draws.setup` is that
+    of a run. Pass it to `iso.sample` in place of `init`, as often as you like. It is valid only for the posterior and
+    the data that it was made for: `iso.sample` raises an error for others.
 
-    - `problem`: the posterior, its rows and a start, checked.
+    - `problem`: the posterior, its rows and a starting point, checked.
     - `kernel`: sampler, gradient, minibatches, batch size and preconditioner: one step of a chain.
     - `starts`: where chains start.
     - `burn_in`, `thinning`: steps before the first draw, and steps between two draws.
@@ -68,12 +68,12 @@ class Setup(Printed):
 
     @property
     def batch_size(self) -> int:
-        """Rows in a minibatch, n."""
+        """The number of rows in a minibatch, n."""
         return self.kernel.batch_size
 
     @property
     def num_parameters(self) -> int:
-        """Free parameters, N_d."""
+        """The number of free parameters, N_d."""
         size = tree.size(self.problem.init)
         return size // jax.tree.leaves(self.problem.init)[0].shape[0] if self.problem.per_chain else size
 
@@ -84,17 +84,17 @@ class Setup(Printed):
         return (gradient.refresh or 0) if isinstance(gradient, ControlVariate) else 0
 
     def with_sampler(self, sampler: Sampler) -> "Setup":
-        """The same with another sampler."""
+        """Return the setup with another sampler."""
         return dataclasses.replace(self, kernel=eqx.tree_at(lambda k: k.sampler, self.kernel, sampler))
 
     def with_gradient(self, gradient: Gradient) -> "Setup":
-        """The same with another gradient."""
+        """Return the setup with another gradient."""
         return dataclasses.replace(self, kernel=eqx.tree_at(lambda k: k.gradient, self.kernel, gradient))
 
     def bound(self, positions: PyTree[Array]) -> "Setup":
-        """The same with a gradient that is ready for use, given the starts of the chains.
+        """Return the setup with a gradient that is ready for use, given the starts of the chains.
 
-        Control variates without an anchor take the mean of the starts, in a pass over the data.
+        Control variates without an anchor use the mean of the starts, which takes a pass over the data.
         """
         gradient = self.kernel.gradient
         if not isinstance(gradient, ControlVariate):
@@ -107,7 +107,7 @@ class Setup(Printed):
 
 
 def at_temperature(sampler: Sampler, posterior: Posterior) -> Sampler:
-    """The sampler at the temperature of the posterior, unless it has one already."""
+    """Return the sampler at the temperature of the posterior, unless it has a temperature already."""
     if sampler.temperature is not None:
         return sampler
     return eqx.tree_at(lambda s: s.temperature, sampler, posterior.temperature, is_leaf=lambda x: x is None)

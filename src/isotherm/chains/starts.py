@@ -18,19 +18,19 @@ class Starts(abc.ABC):
 
     @abc.abstractmethod
     def positions(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
-        """Free parameters with a leading axis of chains; `key` is that of the run."""
+        """Return free parameters with a leading axis of chains. `key` is that of the run."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GivenStarts(Starts):
-    """`init` for every chain, or one for each if `per_chain`, moved apart by normal noise of sd `scale`."""
+    """`init` for every chain, or one for each if `per_chain`, plus normal noise of sd `scale`."""
 
     init: PyTree[Array]
     per_chain: bool = False
     scale: float = 0.0
 
     def positions(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
-        """As for `Starts`."""
+        """Return free parameters with a leading axis of chains, as for `Starts`."""
         positions = self.init
         if not self.per_chain:
             positions = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), self.init)
@@ -48,8 +48,8 @@ class GivenStarts(Starts):
 class NormalStarts(Starts):
     """Normal draws around `points`, `spread` standard deviations wide in the preconditioner's coordinates.
 
-    `points` has a leading axis; chain c starts around point c, and around the first again when they are used up.
-    `None` is the center of the preconditioner.
+    `points` has a leading axis. Chain c starts around point c, beginning again with the first if there are more
+    chains than points. `None` is the center of the preconditioner.
     """
 
     preconditioner: Preconditioner
@@ -57,7 +57,7 @@ class NormalStarts(Starts):
     points: PyTree[Array] | None = None
 
     def positions(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
-        """As for `Starts`."""
+        """Return free parameters with a leading axis of chains, as for `Starts`."""
         key = jax.random.fold_in(key, keys.WARM_STARTS)
         return _around(self.preconditioner, self.points, jnp.asarray(self.spread), key, num_chains)
 

@@ -1,4 +1,4 @@
-"""`Draws`: the draws of a run, with all that is needed to judge and repeat them."""
+"""`Draws`: the draws of a run, with everything needed to judge and repeat it."""
 
 import dataclasses
 import os
@@ -25,13 +25,13 @@ _OPTIONAL = ("kinetic", "refined")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Moments:
-    """Over every step after burn-in, kept or not. Leaves are (chain, ...), in float64.
+    """Moments over every step after burn-in, kept or not. Leaves are (chain, ...), in float64.
 
-    `temperature` is the configurational temperature of each parameter alone, cov(theta_i, dU/dtheta_i): it is
-    1/beta for every parameter when the samples are right, and parts where the overall mean hides it. With a
+    `temperature` is the configurational temperature of each parameter, cov(theta_i, dU/dtheta_i). It is 1/beta for
+    every parameter if the samples are right, and shows errors that cancel in the mean over parameters. With a
     preconditioner it is that of the coordinate nearest to the parameter. `kinetic` is the kinetic temperature of each
-    leaf, (chain, leaf), where there is a momentum. `refined` is the mean less what the gradient explains of its
-    departure, where the sampler has a preconditioner: see `Draws.mean`.
+    leaf, (chain, leaf), if there is a momentum. `refined` is a more exact mean, corrected by the mean gradient, if
+    the sampler has a preconditioner: see `Draws.mean`.
     """
 
     count: np.ndarray
@@ -44,16 +44,16 @@ class Moments:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
-    """Posterior draws with all that is needed to judge and repeat them.
+    """Posterior draws with everything needed to judge and repeat them.
 
-    - `posterior`: pytree in the structure of the parameters, leaves (chain, draw, ...). After a chain has
-      failed its draws are NaN.
+    - `posterior`: a pytree with the structure of the parameters and leaves (chain, draw, ...). The draws of a chain
+      are NaN from its failure on.
     - `stats`: (chain, draw) arrays `kinetic_temperature` and `xi` if the sampler has them; per chain
       `configurational_temperature` and, if noise can be clipped, `clipped_steps`, burn-in included.
     - `moments`: streaming mean, variance and temperature of every parameter.
     - `status`: why each chain ended, in a sentence.
     - `lengths`, `complete`: valid draws of each chain, and whether it was still running at the end.
-    - `record`: what was run and what it cost, in typed plain values: `draws.record.batch_size`, `draws.record.s`.
+    - `record`: what was run and what it cost, in plain values: `draws.record.batch_size`, `draws.record.s`.
     - `setup`: the setup of the run, to sample again or to diagnose; `None` for draws that were loaded from a file.
     - `derived`: functions of the parameters by name, (chain, draw, ...), such as NumPyro's deterministic sites.
     - `labels`: names for the elements of a parameter, one list for each of its axes, such as
@@ -74,38 +74,39 @@ class Draws:
     setup: "Setup | None" = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The setup holds functions and the data, which no copy needs.
+        # The setup holds functions and the data, which are not pickled.
         return {**self.__dict__, "setup": None}
 
     @property
     def num_chains(self) -> int:
-        """Chains, failed ones included."""
+        """The number of chains, including failed ones."""
         return len(self.status)
 
     @property
     def num_draws(self) -> int:
-        """Draws of the longest chain."""
+        """The number of draws of the longest chain."""
         return tree.named_leaves(self.posterior)[0][1].shape[1]
 
     def flat(self) -> dict[str, np.ndarray]:
-        """Leaves by name, such as `layers.0.weight`; a bare array is called `theta`."""
+        """Return the leaves by name, such as `layers.0.weight`; a bare array is called `theta`."""
         return {name or "theta": np.asarray(leaf) for name, leaf in tree.named_leaves(self.posterior)}
 
     def mean(self) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray]]:
-        """Posterior means and their standard errors by the spread between chains (NaN for one), over every step.
+        """Return posterior means over every step, and their standard errors from the spread between chains.
 
-        After a warm-up they are several times more exact than the mean of the draws: the gradient has the mean zero
-        under the posterior, and what it departs from that tells by how much the positions do.
+        The errors of a single chain are NaN. After a warm-up the means are several times more exact than those of the
+        draws: the gradient has mean zero under the posterior, so its mean over the run measures the error of the mean
+        position, which is then corrected.
         """
         source = self.moments.mean if self.moments.refined is None else self.moments.refined
-        own = jax.tree.map(lambda x: x[self.complete], source)
+        complete = jax.tree.map(lambda x: x[self.complete], source)
         count = int(np.sum(self.complete))
         error = lambda x: x.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.full(x.shape[1:], np.nan)
-        each = lambda f: jax.tree.map(lambda x: np.asarray(f(x)), own)
+        each = lambda f: jax.tree.map(lambda x: np.asarray(f(x)), complete)
         return each(lambda x: x.mean(axis=0)), each(error)
 
     def summary(self) -> "Summary":
-        """Mean, sd, ESS and R-hat of every parameter, temperatures, and a verdict; prints as a table."""
+        """Return mean, sd, ESS and R-hat of every parameter, temperatures and a verdict; prints as a table."""
         from isotherm.judging.summary import summarise
 
         return summarise(self)
@@ -113,13 +114,13 @@ class Draws:
     def to_arviz(
         self, coords: dict[str, Any] | None = None, dims: dict[str, list[str]] | None = None
     ) -> "DataTree":
-        """An `xarray.DataTree` in ArviZ's schema: groups `posterior` and `sample_stats`."""
+        """Return an `xarray.DataTree` in ArviZ's schema, with groups `posterior` and `sample_stats`."""
         import arviz_base
 
         for name, axes in self.labels.items():
-            own = [f"{name}_{i}" for i in range(len(axes))]
-            dims = {name: own} | ({} if dims is None else dims)
-            coords = dict(zip(own, axes, strict=True)) | ({} if coords is None else coords)
+            names = [f"{name}_{i}" for i in range(len(axes))]
+            dims = {name: names} | ({} if dims is None else dims)
+            coords = dict(zip(names, axes, strict=True)) | ({} if coords is None else coords)
         per_draw = {k: v for k, v in self.stats.items() if v.ndim == 2}
         groups = {"posterior": {**self.flat(), **self.derived}} | (
             {"sample_stats": per_draw} if per_draw else {}
@@ -131,7 +132,7 @@ class Draws:
         return data
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file of plain arrays and JSON, replacing an existing one at once or not at all."""
+        """Write everything to one file of plain arrays and JSON. An existing file is replaced atomically."""
         record = {
             "posterior": self.posterior,
             "stats": self.stats,

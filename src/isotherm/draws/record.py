@@ -1,4 +1,4 @@
-"""The record of a run: what was run, how, and what it cost, in plain values that are saved with the draws."""
+"""The record of a run: plain values, saved with the draws, that say what was run, how, and what it cost."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from isotherm import tree
 from isotherm.printed import Printed
 from isotherm.samplers.traits import Traits, constant, traits_from_json
 
-_SHOWN = 64  # largest array whose numbers are kept
+_MAX_LISTED = 64  # size up to which an array is recorded number by number
 
 
 class Reason(NamedTuple):
@@ -35,7 +35,7 @@ class SamplerRecord:
 
     @staticmethod
     def of(sampler: Any) -> "SamplerRecord":
-        """The record of a sampler."""
+        """Return the record of a sampler."""
         settings = describe(sampler)
         return SamplerRecord(
             name=settings.pop("name"),
@@ -48,15 +48,15 @@ class SamplerRecord:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class RunRecord(Printed):
-    """What was run and what came of it; prints as a table of settings with their reasons.
+    """What was run, how, and what it cost; prints as a table of settings with their reasons.
 
-    - `gradient`, `preconditioner`, `minibatch`, `transforms`: what kinds were used, by name.
-    - `gradient_order`, `gradient_refresh`: of control variates.
-    - `num_draws`: draws that were asked for, per chain; `steps`: steps that each chain took.
+    - `gradient`, `preconditioner`, `minibatch`, `transforms`: the names of the kinds that were used.
+    - `gradient_order`, `gradient_refresh`: `order` and `refresh` of control variates.
+    - `num_draws`: requested draws per chain; `steps`: steps that each chain took.
     - `s`: largest eigenvalue of h^2 beta C M^-1 where the chains ended; `None` if it could not be measured.
-    - `noise_friction`: the friction that the gradient noise calls for, of samplers with a momentum.
-    - `data_passes`: passes over the data of one chain, those that moved anchors included.
-    - `reasons`: the settings and why they were chosen; `setup_passes` and `setup_seconds` are what choosing cost.
+    - `noise_friction`: the friction that balances the gradient noise, for samplers with a momentum.
+    - `data_passes`: passes over the data by one chain, including those that moved anchors.
+    - `reasons`: the settings and why they were chosen; `setup_passes`, `setup_seconds`: what choosing them cost.
     - `key`: the data of the random key.
     """
 
@@ -88,16 +88,16 @@ class RunRecord(Printed):
 
     @property
     def temperature(self) -> float:
-        """The temperature that draws should have; 1 if it followed a schedule."""
+        """The target temperature of the draws; 1 if it followed a schedule."""
         return 1.0 if self.sampler.temperature is None else self.sampler.temperature
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the record as plain JSON values."""
         return dataclasses.asdict(self) | {"reasons": [list(reason) for reason in self.reasons]}
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> "RunRecord":
-        """The inverse of `to_json`."""
+        """Return the record that `to_json` turned into `record`."""
         sampler = record["sampler"]
         sampler = SamplerRecord(**sampler | {"traits": traits_from_json(sampler["traits"])})
         reasons = tuple(Reason(*reason) for reason in record["reasons"])
@@ -113,7 +113,7 @@ class RunRecord(Printed):
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What the draws are of: a title, and the model and the data in plain values. Shown in reports."""
+    """A title, and the model and the data of the draws in plain values. Shown in reports."""
 
     title: str = "Posterior draws"
     model: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -121,7 +121,7 @@ class About:
 
 
 def table_of(reasons: tuple[Reason, ...], passes: float, seconds: float):  # noqa: ANN201
-    """The settings of a run as a table for Rich, and what choosing them cost."""
+    """Yield the settings of a run as a table for Rich, and what choosing them cost."""
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -135,7 +135,7 @@ def table_of(reasons: tuple[Reason, ...], passes: float, seconds: float):  # noq
 
 
 def describe(module: Any) -> dict[str, Any]:
-    """A module's name and fields as plain JSON values."""
+    """Return the name and fields of a module as plain JSON values."""
     out: dict[str, Any] = {"name": type(module).__name__}
     for field in dataclasses.fields(module):
         value = getattr(module, field.name)
@@ -144,7 +144,7 @@ def describe(module: Any) -> dict[str, Any]:
         elif callable(value):
             value = getattr(value, "__name__", type(value).__name__)
         elif hasattr(value, "ndim"):
-            value = _plain(value) if value.size <= _SHOWN else f"{value.dtype} {value.shape}"
+            value = _plain(value) if value.size <= _MAX_LISTED else f"{value.dtype} {value.shape}"
         elif isinstance(value, dict | list | tuple):
             value = {name: _plain(x) for name, x in tree.named_leaves(value)}
         elif value is not None and not isinstance(value, int | float | str):
@@ -154,7 +154,7 @@ def describe(module: Any) -> dict[str, Any]:
 
 
 def _plain(x: Any) -> Any:
-    """Numbers as lists, anything else as text."""
+    """Return numbers as lists and anything else as text."""
     try:
         return np.asarray(x, np.float64).tolist()
     except (TypeError, ValueError):

@@ -1,1 +1,1 @@
-"""How far a run can be trusted."""
+"""Judging how far the draws of a run can be trusted."""

@@ -1,4 +1,4 @@
-"""`diagnose`: what draws say of themselves, gradients at them, chains of half the step, other modes, a sentence."""
+"""`diagnose`: judge draws by fresh gradients, chains of half the step and a search for other modes and tails."""
 
 import math
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from isotherm.errors import must
 from isotherm.judging.estimate import Estimate, mean
 from isotherm.judging.halving import Halving, halve
 from isotherm.judging.heat import Heat, heat
-from isotherm.judging.modes import Mode, elsewhere
-from isotherm.judging.reach import Beyond, beyond
+from isotherm.judging.modes import Mode, other_modes
+from isotherm.judging.reach import MissedTail, missed_tail
 from isotherm.judging.record import Block, Diagnosis, Thermostat
 from isotherm.judging.summary import Summary
 from isotherm.sampling.checks import as_key
@@ -21,26 +21,30 @@ from isotherm.sampling.checks import as_key
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-_MIXED = 1.05  # R-hat above which chains are not worth comparing with others
-_BLOCK, _ONE, _MEAN = 0.05, 0.10, 0.10  # what is a fault: variance of a block, of one parameter, a mean in sd
-_FRICTION = 0.25  # share of the friction by which xi may depart without being spoken of
+_MIXED = 1.05  # largest R-hat of chains that are worth comparing with others
+_BLOCK_LIMIT, _ONE_LIMIT = (
+    0.05,
+    0.10,
+)  # tolerated relative error of the variance of a block and of one direction
+_MEAN_LIMIT = 0.10  # tolerated error of a mean, in sd
+_XI_LIMIT = 0.25  # tolerated departure of xi from theory, as a share of the friction
 
 
 def diagnose(
     draws: "Draws", *, effort: float = 1.0, seed: int | Key[Array, ""] = 0, progress: bool = True
 ) -> Diagnosis:
-    """How far `draws` can be trusted, in a table and a sentence.
+    """Return a `Diagnosis`, a table and a verdict on how far `draws` can be trusted.
 
-    Besides what `draws.summary()` knows it takes fresh gradients at some of the draws, which give the temperature of
-    every block, parameter and leading direction of the noise; it runs chains of half the step, whose means and
-    variances tell by how much those of the run are biased; and it looks for modes that no chain has visited.
+    It adds three kinds of measurement to `draws.summary()`. Fresh gradients at some of the draws give the temperature
+    of every block, every parameter and the leading directions of the noise. Chains of half the step show how biased
+    the means and variances are. Searches away from the draws look for modes and tails that no chain has visited.
 
     **Arguments:**
 
-    - `draws`: as `iso.sample` or `iso.sweep` returned them. Of draws that were loaded from a file only the summary is
-      judged, since the posterior and the data are not in it.
-    - `effort`: rows of data spent on each of them, in units of the run itself where that is not very short. Errors
-      shrink with its square root.
+    - `draws`: as returned by `iso.sample` or `iso.sweep`. Draws that were loaded from a file are judged by their
+      summary alone, since the file holds neither the posterior nor the data.
+    - `effort`: rows of data to spend on each measurement, as a multiple of those that the run used, unless it is very
+      short. Errors shrink with its square root.
     - `seed`, `progress`: as for `iso.sample`.
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
@@ -50,33 +54,35 @@ def diagnose(
     problems, notes = list(summary.problems), []
     if not summary.rows:
         return Diagnosis(False, summary.verdict, summary.problems, (), (), None, summary, None, None, None)
-    found = compared = modes = None
+    temperatures = halving = modes = None
     if setup is None:
         notes.append(
-            "Gradients, chains of half the step and other modes need the run itself, not a file of its draws."
+            "Fresh gradients, chains of half the step and the search for other modes need the run itself, "
+            "which draws from a file do not hold."
         )
     else:
-        found = heat(draws, setup, effort=effort, key=keys[0])
+        temperatures = heat(draws, setup, effort=effort, key=keys[0])
         if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append(
-                "Chains of half the step were not run, nor other modes looked for: these have not mixed."
+                "Chains of half the step were not run and other modes were not searched for: the chains have not "
+                "mixed."
             )
         else:
-            modes = elsewhere(draws, setup, effort=effort, key=keys[2])
-            problems += _about_reach(draws, summary, beyond(draws, setup, key=keys[3]))
+            modes = other_modes(draws, setup, effort=effort, key=keys[2])
+            problems += _about_tail(draws, summary, missed_tail(draws, setup, key=keys[3]))
             if callable(h := setup.sampler.step_size) or _scheduled(setup.sampler):
                 notes.append("Chains of half the step were not run: a setting follows a schedule.")
             else:
-                compared = halve(draws, setup, float(h) / 2, effort=effort, key=keys[1], progress=progress)
-                if compared is None:
-                    problems.append("chains of half the step, started at these draws, failed")
+                halving = halve(draws, setup, float(h) / 2, effort=effort, key=keys[1], progress=progress)
+                if halving is None:
+                    problems.append("chains of half the step, started from these draws, failed")
     thermostat = _thermostat(draws)
-    blocks = tuple(_blocks(draws, summary, found, compared))
-    problems += _about_variance(draws, summary, blocks, found, compared)
-    problems += _about_means(summary, compared)
+    blocks = tuple(_blocks(draws, summary, temperatures, halving))
+    problems += _about_variance(draws, summary, blocks, temperatures, halving)
+    problems += _about_means(summary, halving)
     problems += _about_modes(draws, summary, modes)
     notes += _about_xi(thermostat)
-    verdict = _no_fault(found, compared)
+    verdict = _no_fault(temperatures, halving)
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return Diagnosis(
@@ -87,8 +93,8 @@ def diagnose(
         blocks,
         thermostat,
         summary,
-        found,
-        compared,
+        temperatures,
+        halving,
         modes,
     )
 
@@ -98,33 +104,34 @@ def _scheduled(sampler: Any) -> bool:
 
 
 def _blocks(
-    draws: "Draws", summary: Summary, found: Heat | None, compared: Halving | None
+    draws: "Draws", summary: Summary, temperatures: Heat | None, halving: Halving | None
 ) -> Iterator[Block]:
+    """Yield the row of each leaf that is not empty."""
     chains, begin = np.flatnonzero(draws.complete), 0
     kinetic = draws.moments.kinetic
     T = summary.target_temperature
-    full = {name: leaf for name, leaf in draws.flat().items() if leaf.size > 0}
-    where = list(draws.flat())
-    for i, (name, leaf) in enumerate(full.items()):
+    nonempty = {name: leaf for name, leaf in draws.flat().items() if leaf.size > 0}
+    leaf_names = list(draws.flat())
+    for i, (name, leaf) in enumerate(nonempty.items()):
         size = int(np.prod(leaf.shape[2:]))
-        own = slice(begin, begin + size)
-        rows = summary.rows[own]
+        members = slice(begin, begin + size)
+        rows = summary.rows[members]
         begin += size
-        # Of the summary where there are no gradients.
-        if found is None:
+        # Without fresh gradients, use the temperatures of the summary.
+        if temperatures is None:
             t = float(np.mean([row.temperature for row in rows])) / T
             error = min(row.temperature_error for row in rows) / T
         else:
-            t, error = 1 + float(found.blocks.value[i]), float(found.blocks.error[i])
-        extra: dict[str, Any] = {}
-        if compared is not None:
-            part = compared.means[own]
-            j = part.worst()
-            extra = {
-                "variance_bias": float(compared.blocks.value[i]),
-                "variance_bias_error": float(compared.blocks.error[i]),
-                "mean_bias": float(part.value[j]),
-                "mean_bias_error": float(part.error[j]),
+            t, error = 1 + float(temperatures.blocks.value[i]), float(temperatures.blocks.error[i])
+        biases: dict[str, Any] = {}
+        if halving is not None:
+            means = halving.means[members]
+            j = means.worst()
+            biases = {
+                "variance_bias": float(halving.blocks.value[i]),
+                "variance_bias_error": float(halving.blocks.error[i]),
+                "mean_bias": float(means.value[j]),
+                "mean_bias_error": float(means.error[j]),
             }
         yield Block(
             name=name,
@@ -134,101 +141,109 @@ def _blocks(
             ess_tail=min(row.ess_tail for row in rows),
             kinetic_temperature=None
             if kinetic is None
-            else float(kinetic[chains, where.index(name)].mean()) / T,
+            else float(kinetic[chains, leaf_names.index(name)].mean()) / T,
             temperature=t,
             temperature_error=error,
-            **extra,
+            **biases,
         )
 
 
 def _about_variance(
-    draws: "Draws", summary: Summary, blocks: tuple[Block, ...], found: Heat | None, compared: Halving | None
+    draws: "Draws",
+    summary: Summary,
+    blocks: tuple[Block, ...],
+    temperatures: Heat | None,
+    halving: Halving | None,
 ) -> Iterator[str]:
-    """The worst that was found in blocks, in single parameters and in the leading directions of the noise."""
+    """Yield the largest error of a variance in any block, parameter or leading direction of the noise."""
     names = [f"`{b.name}`" for b in blocks]
     labels = [f"`{row.name}`" for row in summary.rows]
-    looks: list[tuple[Estimate, list[str], float, str]] = []
-    if found is not None:
+    checks: list[tuple[Estimate, list[str], float, str]] = []
+    if temperatures is not None:
         how = "by gradients at the draws"
-        looks.append((found.blocks, names, _BLOCK, how))
-        if found.directions is not None:
-            called = ["the direction of the largest gradient noise"] * len(found.directions.value)
-            looks.append((found.directions, called, _ONE, how))
-        if len(found.coordinates.value) == len(labels):  # but for a simplex, whose coordinates are one fewer
+        checks.append((temperatures.blocks, names, _BLOCK_LIMIT, how))
+        if temperatures.directions is not None:
+            called = ["the direction of the largest gradient noise"] * len(temperatures.directions.value)
+            checks.append((temperatures.directions, called, _ONE_LIMIT, how))
+        if len(temperatures.coordinates.value) == len(labels):  # a simplex has one coordinate fewer
             kernel = None if draws.setup is None else draws.setup.kernel
-            own = kernel is not None and kernel.preconditioner is None and kernel.constraint is None
-            called = labels if own else [f"the coordinate nearest to {x}" for x in labels]
-            looks.append((found.coordinates, called, _ONE, how))
-    if compared is not None:
+            plain = kernel is not None and kernel.preconditioner is None and kernel.constraint is None
+            called = labels if plain else [f"the coordinate nearest to {x}" for x in labels]
+            checks.append((temperatures.coordinates, called, _ONE_LIMIT, how))
+    if halving is not None:
         how = "by chains of half the step"
-        looks.append((compared.blocks, names, _BLOCK, how))
-        looks.append((compared.variances, labels, _ONE, how))
+        checks.append((halving.blocks, names, _BLOCK_LIMIT, how))
+        checks.append((halving.variances, labels, _ONE_LIMIT, how))
     faults = []
-    for estimate, called, limit, how in looks:
+    for estimate, called, limit, how in checks:
         i = estimate.worst()
-        if abs(off := float(estimate.value[i])) > limit and estimate.stands_out(i):
-            faults.append((abs(off), f"variance of {called[i]} {_off(estimate, i)}, {how}"))
+        if abs(error := float(estimate.value[i])) > limit and estimate.stands_out(i):
+            faults.append((abs(error), f"the variance of {called[i]} is {_off(estimate, i)}, {how}"))
     if faults:
         largest = max(size for size, _ in faults)
-        # A block tells more than a direction or a parameter in it, where it is about as far off.
+        # Blocks come first: if one is at least half as far off, it says more than a direction or parameter in it.
         yield f"{next(text for size, text in faults if 2 * size >= largest)}: {_repair(draws)}"
 
 
-def _about_means(summary: Summary, compared: Halving | None) -> Iterator[str]:
-    if compared is None:
+def _about_means(summary: Summary, halving: Halving | None) -> Iterator[str]:
+    if halving is None:
         return
-    i = compared.means.worst()
-    off = float(compared.means.value[i])
-    if abs(off) > _MEAN and compared.means.stands_out(i):
-        side = "high" if off > 0 else "low"
+    i = halving.means.worst()
+    error = float(halving.means.value[i])
+    if abs(error) > _MEAN_LIMIT and halving.means.stands_out(i):
+        side = "high" if error > 0 else "low"
         yield (
-            f"mean of `{summary.rows[i].name}` about {abs(off):.2f} sd too {side}, by chains of half the step: "
-            "reduce step_size"
+            f"the mean of `{summary.rows[i].name}` is about {abs(error):.2f} sd too {side}, by chains of half the "
+            "step: reduce step_size"
         )
 
 
-def _about_reach(draws: "Draws", summary: Summary, place: Beyond | None) -> Iterator[str]:
-    if place is None:
+def _about_tail(draws: "Draws", summary: Summary, tail: MissedTail | None) -> Iterator[str]:
+    if tail is None:
         return
-    constraint = None if draws.setup is None else draws.setup.kernel.constraint
-    theta = place.theta if constraint is None else constraint.constrained(place.theta)
-    there = np.concatenate([np.ravel(x) for x in jax.tree.leaves(theta)])
-    i = place.index if len(there) == sum(x.size for x in jax.tree.leaves(place.theta)) else 0
+    point = _constrained(draws, tail.theta)
+    i = tail.index if len(point) == sum(x.size for x in jax.tree.leaves(tail.theta)) else 0
     row = summary.rows[i]
     yield (
-        f"the posterior reaches farther than the draws: `{row.name}` at {there[i]:.3g} (here {row.mean:.3g} ± "
-        f"{row.sd:.2g}) is less likely by exp(-{max(place.rise, 0.0):.1f}) only, but hardly a draw came there: "
-        "leave batch_size to the warm-up, or give `gradient=iso.FullData()` and a sampler, or use another scale"
+        f"the chains may be missing a tail: `{row.name}` = {point[i]:.3g} is only exp({max(tail.rise, 0.0):.1f}) "
+        f"times less likely than the centre of the draws, yet almost no draw is near it (draws: {row.mean:.3g} ± "
+        f"{row.sd:.2g}): leave batch_size to the warm-up, pass `gradient=iso.FullData()` and a sampler, or "
+        "reparametrise"
     )
 
 
 def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | None) -> Iterator[str]:
-    """The one with the largest share, by the parameter that is farthest from the draws."""
+    """Yield a sentence on the mode with the largest share, naming the parameter that is farthest from the draws."""
     if not modes:
         return
     mode = modes[0]
-    constraint = None if draws.setup is None else draws.setup.kernel.constraint
-    theta = mode.theta if constraint is None else constraint.constrained(mode.theta)
-    there = np.concatenate([np.ravel(x) for x in jax.tree.leaves(theta)])
-    off = [abs(x - row.mean) / max(row.sd, 1e-300) for x, row in zip(there, summary.rows, strict=True)]
-    x, row = there[np.argmax(off)], summary.rows[int(np.argmax(off))]
+    point = _constrained(draws, mode.theta)
+    distances = [abs(x - row.mean) / max(row.sd, 1e-300) for x, row in zip(point, summary.rows, strict=True)]
+    x, row = point[np.argmax(distances)], summary.rows[int(np.argmax(distances))]
     yield (
-        f"there is another mode, with `{row.name}` at {x:.3g} (in these draws {row.mean:.3g} ± {row.sd:.2g}), which "
-        f"has about {100 * mode.share:.0f} % of both and which no chain has visited: rule it out by the prior or a "
-        "transform, or start chains in each"
+        f"there is another mode that no chain has visited, at `{row.name}` = {x:.3g} (draws: {row.mean:.3g} ± "
+        f"{row.sd:.2g}), with about {100 * mode.share:.0f} % of the probability of the two: rule it out by the prior "
+        "or a transform, or start chains in both"
     )
+
+
+def _constrained(draws: "Draws", theta: PyTree[np.ndarray]) -> np.ndarray:
+    """Return free parameters as a flat vector of constrained ones, as in the draws."""
+    constraint = None if draws.setup is None else draws.setup.kernel.constraint
+    theta = theta if constraint is None else constraint.constrained(theta)
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(theta)])
 
 
 def _about_xi(thermostat: Thermostat | None) -> Iterator[str]:
     if thermostat is None:
         return
-    off = thermostat.xi - thermostat.expected
-    whole = abs(thermostat.expected) + thermostat.noise_friction
-    if abs(off) > max(4 * thermostat.error, _FRICTION * whole):
-        side = "more" if off > 0 else "less"
+    departure = thermostat.xi - thermostat.expected
+    friction = abs(thermostat.expected) + thermostat.noise_friction
+    if abs(departure) > max(4 * thermostat.error, _XI_LIMIT * friction):
+        side = "more" if departure > 0 else "less"
         yield (
-            f"xi departs by {off:+.2g} from where theory has it: there is {side} noise than was accounted for, or "
-            "the step is long. A thermostat makes up for it in all directions alike."
+            f"xi differs from its theoretical mean by {departure:+.2g}: there is {side} noise than the sampler "
+            "accounts for, or the step is long. The thermostat compensates equally in all directions."
         )
 
 
@@ -249,24 +264,27 @@ def _off(estimate: Estimate, i: int) -> str:
 
 
 def _repair(draws: "Draws") -> str:
-    """What to change first."""
+    """Return what to change first if variances are off."""
     if draws.setup is not None and not draws.setup.kernel.minibatch.white:
-        return "draw minibatches independently, such as with `iso.WithReplacement()`"
+        return "draw minibatches independently, for example with `iso.WithReplacement()`"
     return draws.record.sampler.traits.remedy
 
 
-def _no_fault(found: Heat | None, compared: Halving | None) -> str:
-    """How far things are known, where nothing is wrong: two standard errors beyond what was found."""
-    reach = lambda e: float(np.max(np.abs(e.value) + 2 * e.error))
-    if found is not None and not np.isfinite(reach(found.blocks)):
-        found = None
+def _no_fault(temperatures: Heat | None, halving: Halving | None) -> str:
+    """Return the verdict on draws without a fault, with bounds on their errors (two standard errors included)."""
+    bound = lambda e: float(np.max(np.abs(e.value) + 2 * e.error))
+    if temperatures is not None and not np.isfinite(bound(temperatures.blocks)):
+        temperatures = None
     parts = []
-    if found is not None:
-        parts.append(f"variances right within {100 * reach(found.blocks):.0f} % by gradients at the draws")
-    if compared is not None:
+    if temperatures is not None:
         parts.append(
-            f"within {100 * reach(compared.blocks):.0f} % by half the step, and means within "
-            f"{reach(compared.means):.2g} sd"
+            f"variances are right within {100 * bound(temperatures.blocks):.0f} % by gradients at the draws"
+        )
+    if halving is not None:
+        variances = "" if parts else "variances are right "
+        parts.append(
+            f"{variances}within {100 * bound(halving.blocks):.0f} % by chains of half the step, and means within "
+            f"{bound(halving.means):.2g} sd"
         )
     if not parts:
         return "No fault found by the draws alone."

@@ -1,4 +1,4 @@
-"""Means over correlated draws, with errors, for many quantities at once."""
+"""Means over correlated draws and their standard errors, for many quantities at once."""
 
 import dataclasses
 import math
@@ -7,16 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-_BATCHES, _LENGTH = (
-    32,
-    16,
-)  # of each chain, at most, whose means are taken for independent; draws of one, at least
-_CHANCE = 1e-3  # of one false alarm among all quantities that are looked at together
+_MAX_BATCHES = 32  # per chain; the means of batches are taken as independent
+_MIN_LENGTH = 16  # draws in a batch
+_FALSE_ALARMS = 1e-3  # probability of a false alarm among all quantities that are tested together
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """Numbers and their standard errors, and the degrees of freedom of those."""
+    """Numbers, their standard errors, and the degrees of freedom of the errors."""
 
     value: np.ndarray
     error: np.ndarray
@@ -33,36 +31,39 @@ class Estimate:
         return Estimate(self.value[part], self.error[part], self.freedom)
 
     def worst(self) -> int:
-        """The largest value of those that stand out; where none does, the one farthest from zero for its error."""
+        """Return the index of the largest significant value or, without any, of the largest value over its error."""
         distance = np.nan_to_num(np.abs(self.value) / np.maximum(self.error, 1e-300), nan=-1.0)
-        out = distance > significant(len(self.value), self.freedom)
-        return int(np.argmax(np.where(out, np.abs(self.value), -1.0) if out.any() else distance))
+        clear = distance > significant(len(self.value), self.freedom)
+        return int(np.argmax(np.where(clear, np.abs(self.value), -1.0) if clear.any() else distance))
 
     def stands_out(self, i: int) -> bool:
-        """Whether one value differs from zero, given that it was picked from all of them."""
+        """Whether value `i` differs from zero, allowing for its choice from among all of them."""
         return bool(abs(self.value[i]) > significant(len(self.value), self.freedom) * self.error[i])
 
 
 def joined(parts: Sequence[Estimate]) -> Estimate:
-    """One after the other."""
+    """Return the parts end to end."""
     value, error = (np.concatenate([getattr(p, name) for p in parts]) for name in ("value", "error"))
     return Estimate(value, error, min(p.freedom for p in parts))
 
 
 def significant(tests: int, freedom: int) -> float:
-    """Standard errors that none of so many numbers exceeds, but for a chance of one in a thousand (Student's t)."""
-    from scipy.special import stdtrit  # as jax has it
+    """Return how many standard errors make one of `tests` numbers significant (Student's t).
 
-    return float(-stdtrit(freedom, _CHANCE / (2 * tests)))
+    If all of them are zero in truth, one exceeds it with a probability of one in a thousand.
+    """
+    from scipy.special import stdtrit  # SciPy comes with JAX
+
+    return float(-stdtrit(freedom, _FALSE_ALARMS / (2 * tests)))
 
 
 def mean(x: Float[np.ndarray, "chain draw k"]) -> Estimate:
-    """The mean over chains and draws, its error by the means of batches of each chain.
+    """Return the mean over chains and draws, with a standard error from the means of batches of each chain.
 
-    Of autocorrelation much longer than a batch it knows nothing: R-hat does.
+    It does not see autocorrelation much longer than a batch. R-hat does.
     """
     chains, draws = x.shape[:2]
-    batches = max(1, min(_BATCHES, draws // _LENGTH))
+    batches = max(1, min(_MAX_BATCHES, draws // _MIN_LENGTH))
     length = draws // batches
     parts = x[:, : batches * length].reshape(chains * batches, length, -1).mean(axis=1)
     if len(parts) < 2:

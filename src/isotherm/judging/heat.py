@@ -1,8 +1,8 @@
 """Temperatures from fresh gradients at the draws.
 
 If the draws are right, cov(u.v, u.grad U(v)) = T for every direction u, whatever the posterior. The gradients here
-come from batches that no chain has seen, so that their noise is independent of the draws: what is wrong with the
-noise in the run, such as epochs without replacement or a covariance of the wrong rank, cannot hide itself.
+come from batches that no chain has seen, so their noise is independent of the draws. Faults in the treatment of noise
+during the run, such as epochs without replacement or a covariance of too low a rank, therefore show.
 """
 
 import dataclasses
@@ -29,16 +29,19 @@ if TYPE_CHECKING:
     from isotherm.chains.setup import Setup
     from isotherm.draws import Draws
 
-_DRAWS = 2000  # at which a gradient is taken
-_NUMBERS = 2**26  # of positions and gradients
-_DIRECTIONS = 8  # in which the gradient noise is largest
-_CONTRASTS = 128  # from which those are found
-_AT_ONCE = 2**14  # rows
+_MAX_DRAWS = 2000  # draws at which a gradient is taken
+_MAX_NUMBERS = 2**26  # in all positions and gradients together
+_DIRECTIONS = 8  # leading directions of the gradient noise to check
+_CONTRASTS = 128  # contrasts from which these directions are found
+_MAX_ROWS_AT_ONCE = 2**14
 
 
 @dataclasses.dataclass(frozen=True)
 class Heat:
-    """Temperature over target, less 1: of each coordinate, of each block of them, and where the noise is largest."""
+    """Temperature over target, less 1: of coordinates, of blocks, and of the leading directions of the noise.
+
+    `rows` is the number of rows behind each gradient.
+    """
 
     coordinates: Estimate
     blocks: Estimate
@@ -47,15 +50,18 @@ class Heat:
 
 
 def heat(draws: "Draws", setup: "Setup", *, effort: float, key: Key[Array, ""]) -> Heat:
-    """From a gradient at some of the draws, of about as many rows in all as `effort` times those of the run."""
+    """Return temperatures from fresh gradients at some of the draws.
+
+    The gradients use about `effort` times as many rows in all as the run did.
+    """
     chains = np.flatnonzero(draws.complete)
     v = positions(setup, some(draws, chains, setup.num_parameters))
-    there = inside(v)
-    v = jax.tree.map(lambda x: x[:, there], v)
+    usable = inside(v)
+    v = jax.tree.map(lambda x: x[:, usable], v)
     shape = jax.tree.leaves(v)[0].shape[:2]
     count = shape[0] * shape[1]
-    spent = effort * draws.record.steps * len(chains) * setup.batch_size
-    kernel, batches = _fresh(setup.kernel, int(spent / count))
+    budget = effort * draws.record.steps * len(chains) * setup.batch_size
+    kernel, batches = _fresh(setup.kernel, int(budget / count))
     keys = jax.random.split(key, 3)
     data = kernel.minibatch.arrange(setup.problem.data, key=keys[0])
     flat = jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), v)
@@ -68,29 +74,32 @@ def heat(draws: "Draws", setup: "Setup", *, effort: float, key: Key[Array, ""]) 
     each = excess(y, g)
     bounds = np.cumsum([0, *(x[0].size for x in jax.tree.leaves(flat))])
     blocks = np.stack([each[..., a:b].mean(axis=2) for a, b in pairwise(bounds) if b > a], axis=2)
-    u = _directions(_still(setup.kernel), setup.problem.data, flat, keys[2])
+    u = _directions(_without_moving_anchors(setup.kernel), setup.problem.data, flat, keys[2])
     directions = None if u is None else mean(excess(y @ u.T, g @ u.T))
     return Heat(mean(each), mean(blocks), directions, batches * kernel.batch_size)
 
 
 def _centred(y: Float[np.ndarray, "chain draw d"]) -> Float[np.ndarray, "chain draw d"]:
-    """Less the mean of the other chains: that of its own would take away a part of the variance."""
+    """Return positions less the mean of the other chains.
+
+    Subtracting the mean of the same chain would take away a part of the variance.
+    """
     chains, draws = y.shape[:2]
-    own = y.mean(axis=1, keepdims=True)
+    means = y.mean(axis=1, keepdims=True)
     if chains == 1:
-        return (y - own) * (draws / max(draws - 1, 1))
-    return y - (own.sum(axis=0, keepdims=True) - own) / (chains - 1)
+        return (y - means) * (draws / max(draws - 1, 1))
+    return y - (means.sum(axis=0, keepdims=True) - means) / (chains - 1)
 
 
 def some(draws: "Draws", chains: np.ndarray, size: int) -> PyTree[np.ndarray]:
-    """Draws of these chains, evenly spaced."""
-    most = max(1, min(_DRAWS, _NUMBERS // (2 * size)) // len(chains))
+    """Return evenly spaced draws of these chains, as many as memory allows for `size` parameters."""
+    most = max(1, min(_MAX_DRAWS, _MAX_NUMBERS // (2 * size)) // len(chains))
     index = np.unique(np.linspace(0, draws.num_draws - 1, min(most, draws.num_draws)).round().astype(int))
     return jax.tree.map(lambda x: x[np.ix_(chains, index)], draws.posterior)
 
 
 def inside(v: PyTree[Array]) -> np.ndarray:
-    """The numbers of the draws at which every chain has a position: one rounded onto its boundary has none."""
+    """Return the indices of draws whose free parameters are finite in every chain: not so on a boundary."""
     finite = [
         np.isfinite(np.asarray(x)).reshape(*x.shape[:2], -1).all(axis=(0, 2)) for x in jax.tree.leaves(v)
     ]
@@ -98,28 +107,32 @@ def inside(v: PyTree[Array]) -> np.ndarray:
 
 
 def free(setup: "Setup", params: PyTree[np.ndarray]) -> PyTree[Array]:
-    """Without constraints, from parameters as draws have them: leaves (chain, draw, ...)."""
+    """Return the free parameters of draws whose leaves are (chain, draw, ...)."""
     params, constraint = jax.tree.map(jnp.asarray, params), setup.kernel.constraint
     return params if constraint is None else jax.vmap(jax.vmap(constraint.free))(params)
 
 
 def positions(setup: "Setup", params: PyTree[np.ndarray]) -> PyTree[Array]:
-    """What the sampler moved, from parameters as draws have them: leaves (chain, draw, ...)."""
-    theta, chart = free(setup, params), setup.kernel.preconditioner
-    return theta if chart is None else jax.vmap(jax.vmap(chart.from_params))(theta)
+    """Return the sampler's coordinates of draws whose leaves are (chain, draw, ...)."""
+    theta, preconditioner = free(setup, params), setup.kernel.preconditioner
+    return theta if preconditioner is None else jax.vmap(jax.vmap(preconditioner.from_params))(theta)
 
 
 def end_to_end(v: PyTree[Array], draws: np.ndarray) -> PyTree[Array]:
-    """These draws of all chains, one chain after the other: leaves (m, ...)."""
+    """Return these draws of all chains, one chain after the other: leaves (m, ...)."""
     return jax.tree.map(lambda x: x[:, draws].reshape(x.shape[0] * len(draws), *x.shape[2:]), v)
 
 
 def _fresh(kernel: Kernel, rows: int) -> tuple[Kernel, int]:
-    """The same with batches that are independent of one another, and how many of them have about `rows` rows."""
-    kernel = _still(kernel)
+    """Return the kernel with independent batches, and how many of them have about `rows` rows together."""
+    kernel = _without_moving_anchors(kernel)
     plan = kernel.minibatch if isinstance(kernel.minibatch, Weighted | AllRows) else WithReplacement()
     size, batches = kernel.batch_size, 1
-    if rows >= kernel.num_data and kernel.num_data <= _AT_ONCE and isinstance(kernel.gradient, Minibatch):
+    if (
+        rows >= kernel.num_data
+        and kernel.num_data <= _MAX_ROWS_AT_ONCE
+        and isinstance(kernel.gradient, Minibatch)
+    ):
         plan, size = AllRows(), kernel.num_data
     elif not isinstance(plan, AllRows):
         batches = max(1, min(rows, kernel.num_data) // size)
@@ -128,8 +141,8 @@ def _fresh(kernel: Kernel, rows: int) -> tuple[Kernel, int]:
     ), batches
 
 
-def _still(kernel: Kernel) -> Kernel:
-    """With plain gradients in place of those whose anchors went with the chains."""
+def _without_moving_anchors(kernel: Kernel) -> Kernel:
+    """Return the kernel with plain gradients if its control variates have anchors that follow the chains."""
     gradient = kernel.gradient
     if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
         return kernel
@@ -140,7 +153,7 @@ def _still(kernel: Kernel) -> Kernel:
 def _gradients(
     kernel: Kernel, data: PyTree, positions: PyTree, keys: Key[Array, " m"], batches: Int[Array, ""]
 ) -> PyTree:
-    """The gradient of U at each position, from some batches each."""
+    """Return the gradient of U at each position, averaged over `batches` batches."""
 
     def one(x: tuple[PyTree, Key[Array, ""]]) -> PyTree:
         position, key = x
@@ -160,18 +173,18 @@ def _gradients(
 def _directions(
     kernel: Kernel, data: PyTree, positions: PyTree[Array], key: Key[Array, ""]
 ) -> Float[np.ndarray, "k d"] | None:
-    """Unit vectors along which batches of the run differ most, at a few of the draws."""
+    """Return unit vectors along which gradients of batches differ most, at a few of the draws."""
     size = tree.size(jax.tree.map(lambda x: x[0], positions))
     if size < 2 or kernel.batch_size < 2:
         return None
     total = jax.tree.leaves(positions)[0].shape[0]
     index = jnp.asarray(
-        np.linspace(0, total - 1, min(_CONTRASTS, total, max(8, _NUMBERS // size))).astype(int)
+        np.linspace(0, total - 1, min(_CONTRASTS, total, max(8, _MAX_NUMBERS // size))).astype(int)
     )
     data = kernel.minibatch.arrange(data, key=key)
     try:
         z = _contrasts(kernel, data, jax.tree.map(lambda x: x[index], positions), index, key)
-    except NotImplementedError:  # by a gradient that a user wrote
+    except NotImplementedError:  # raised by a user's gradient
         return None
     if z is None:
         return None
@@ -185,6 +198,8 @@ def _directions(
 def _contrasts(
     kernel: Kernel, data: PyTree, positions: PyTree, index: Int[Array, " m"], key: Key[Array, ""]
 ) -> Float[Array, "m d"] | None:
+    """Return one contrast at each position; `None` if the gradient provides none."""
+
     def one(x: tuple[PyTree, Int[Array, ""]]) -> Float[Array, " d"] | None:
         position, i = x
         keys = jax.random.split(jax.random.fold_in(key, i), 3)

@@ -1,7 +1,8 @@
-"""Modes that no chain has visited: ways downhill from places far off, and from the draws nearest to where they end.
+"""Search for modes that no chain has visited.
 
-Two ends are two modes where the log-density falls on the straight line between them. Their shares of the posterior
-are told by normal approximations around both or, where there are too many parameters for that, by their heights.
+Optimisation runs from distant starting points, and from the draws nearest to each end point. Two end points are
+different modes if the log-density drops on the straight line between them. Their shares of the posterior come from
+normal approximations at both or, with too many parameters for a Hessian, from their heights alone.
 """
 
 import dataclasses
@@ -26,85 +27,99 @@ if TYPE_CHECKING:
     from isotherm.chains.setup import Setup
     from isotherm.draws import Draws
 
-_WAYS = 8
-_ROWS, _STEPS = 64, (1000, 4000)  # of a way downhill
-_FAR = 20.0  # standard deviations of half of the starts; the others are as far as the parameters are large
-_LOOKED_AT = 4096  # rows by which places are compared
-_CLOSE = 20  # draws of which the nearest to an end is taken
-_PLACES = np.linspace(0.0, 1.0, 17)  # on the way from an end to the nearest draw
-_VALLEY, _ERRORS = 3.0, 4.0  # how deep, in units of T and of standard errors
-_LARGEST = 1000  # parameters whose Hessian is not too large
-_SHARE = 0.01  # of the posterior that a mode must have to be told
-_NEAR = 1.0  # standard deviations from a mode at which Newton's method has found it
+_STARTS = 8
+_BATCH_SIZE, _STEPS = 64, (1000, 4000)  # of the optimiser; fewest and most steps
+_FAR = 20.0  # distance of half of the starts, in sd; the others are as far away as the parameters are large
+_COMPARED_ROWS = 4096  # rows by which log-densities are compared
+_CLOSE = 20  # candidate draws among which the nearest to an end point is chosen
+_LINE = np.linspace(0.0, 1.0, 17)  # points between two ends at which the log-density is evaluated
+_VALLEY, _ERRORS = (
+    3.0,
+    4.0,
+)  # least depth of a valley, in units of T, after so many standard errors are taken off
+_MAX_HESSIAN = 1000  # parameters up to which a Hessian is computed
+_MIN_SHARE = 0.01  # least share of the posterior for which a mode is reported
+_NEAR = 1.0  # distance from a mode, in sd, at which Newton's method has converged
 
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
-    """A mode away from the draws, in free parameters, and its share of the posterior of it and the draws' own."""
+    """A mode that no chain has visited.
+
+    `theta` are its free parameters, and `share` is its share of the probability of itself and the mode of the draws.
+    """
 
     theta: PyTree[np.ndarray]
     share: float
 
 
-def elsewhere(
+def other_modes(
     draws: "Draws", setup: "Setup", *, effort: float, key: Key[Array, ""]
 ) -> tuple[Mode, ...] | None:
-    """Other modes that matter, the largest first; `None` if the gradient does not tell its posterior."""
+    """Return the modes that matter and that no chain has visited, largest first.
+
+    `None` if the gradient has no `Posterior` to search.
+    """
     posterior = getattr(setup.kernel.gradient, "posterior", None)
     if not isinstance(posterior, Posterior):
         return None
     chains, size = np.flatnonzero(draws.complete), setup.num_parameters
     seen = free(setup, some(draws, chains, size))
-    there = inside(seen)
-    if len(there) < 2:
+    usable = inside(seen)
+    if len(usable) < 2:
         return None
-    seen = end_to_end(seen, there)
+    seen = end_to_end(seen, usable)
     like = jax.tree.map(lambda x: x[0], seen)
     cloud = np.asarray(jax.vmap(tree.ravel)(seen), np.float64)
     sd = np.maximum(cloud.std(axis=0), 1e-300)
     keys = jax.random.split(key, 4)
-    spent = effort * draws.record.steps * len(chains) * setup.batch_size
-    n = min(_ROWS, setup.kernel.num_data)
-    steps = int(np.clip(spent / (2 * _WAYS * n), *_STEPS))
-    down = functools.partial(descend, posterior, setup.problem.data, steps=steps, batch_size=n)
+    budget = effort * draws.record.steps * len(chains) * setup.batch_size
+    n = min(_BATCH_SIZE, setup.kernel.num_data)
+    steps = int(np.clip(budget / (2 * _STARTS * n), *_STEPS))
+    optimise = functools.partial(descend, posterior, setup.problem.data, steps=steps, batch_size=n)
     flat = lambda points: np.asarray(jax.vmap(tree.ravel)(points), np.float64)
-    ends = flat(down(_starts(seen, keys[0]), key=keys[1]))
+    ends = flat(optimise(_starts(seen, keys[0]), key=keys[1]))
     ends = ends[np.all(np.isfinite(ends), axis=1)]
     if len(ends) == 0:
         return ()
     near = np.array(
         [_nearest((cloud - cloud.mean(axis=0)) / sd, (end - cloud.mean(axis=0)) / sd) for end in ends]
     )
-    own = flat(down(jax.tree.map(lambda x: x[np.resize(near, _WAYS)], seen), key=keys[2]))[: len(ends)]
+    nearest = jax.tree.map(lambda x: x[np.resize(near, _STARTS)], seen)
+    homes = flat(optimise(nearest, key=keys[2]))[: len(ends)]
     rng = np.random.default_rng(int(jax.random.key_data(keys[3])[-1]))
     _, T = setup.sampler.numbers_at(draws.record.steps)
-    look = _Look(posterior, setup.problem.data, like, T, rng)
-    found: list[Mode] = []
-    for pair in zip(ends, own, strict=True):
-        mode = look.mode(*pair)
-        if mode is not None and mode.share > _SHARE and all(_apart(mode, other, sd) for other in found):
-            found.append(mode)
-    return tuple(sorted(found, key=lambda m: -m.share))
+    comparison = _Comparison(posterior, setup.problem.data, like, T, rng)
+    modes: list[Mode] = []
+    for end, home in zip(ends, homes, strict=True):
+        mode = comparison.mode(end, home)
+        if mode is not None and mode.share > _MIN_SHARE and all(_apart(mode, other, sd) for other in modes):
+            modes.append(mode)
+    return tuple(sorted(modes, key=lambda m: -m.share))
 
 
 def _starts(seen: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
-    """The mirror image of the mean; places as far off as the parameters are large; and many sd away."""
+    """Return distant starting points.
+
+    The first is the mirror image of the mean. The others are random, alternately many sd away and as far away as the
+    parameters are large.
+    """
     center, sd = (jax.tree.map(lambda x, f=f: f(x, axis=0), seen) for f in (jnp.mean, jnp.std))
 
     def one(key: Key[Array, ""], i: Int[Array, ""]) -> PyTree[Array]:
-        def place(x: Array, s: Array, z: Array) -> Array:
+        def start(x: Array, s: Array, z: Array) -> Array:
             large = jnp.maximum(1.0, jnp.sqrt(jnp.mean(x * x)))
             return jnp.where(i == 0, -x, x + z * jnp.where(i % 2 == 0, large, _FAR * s))
 
-        return jax.tree.map(place, center, sd, tree.normal_like(center, key=key))
+        return jax.tree.map(start, center, sd, tree.normal_like(center, key=key))
 
-    return jax.vmap(one)(jax.random.split(key, _WAYS), jnp.arange(_WAYS))
+    return jax.vmap(one)(jax.random.split(key, _STARTS), jnp.arange(_STARTS))
 
 
 def _nearest(cloud: Float[np.ndarray, "m d"], end: Float[np.ndarray, " d"]) -> int:
-    """The draw nearest to `end` of those that have gone about as far in its direction.
+    """Return the index of the draw nearest to `end` among those that are about as far in its direction.
 
-    Of many parameters a few may tell two modes apart, and distances in all of them would not show it.
+    Two modes may differ in a few of many parameters, which distances over all of them would not show.
     """
     along = np.abs(cloud @ end - end @ end)
     close = np.argsort(along)[: max(_CLOSE, len(cloud) // 50)]
@@ -116,64 +131,65 @@ def _apart(a: Mode, b: Mode, sd: Float[np.ndarray, " d"]) -> bool:
     return bool(np.max(np.abs(x - y) / sd) > _FAR / 2)
 
 
-class _Look:
-    """A posterior and the rows by which places are compared."""
+class _Comparison:
+    """Comparison of log-densities at different points, by a random subset of the rows."""
 
     def __init__(
         self, posterior: Posterior, data: PyTree, like: PyTree, T: float, rng: np.random.Generator
     ) -> None:
         self.posterior, self.data, self.like, self.T = posterior, data, like, T
         self.num_data = jax.tree.leaves(data)[0].shape[0]
-        size = min(_LOOKED_AT, self.num_data)
+        size = min(_COMPARED_ROWS, self.num_data)
         index = np.sort(rng.choice(self.num_data, size, replace=False))
         self.rows, self.left_out = (
             passes.picked(data, jnp.asarray(index, jnp.int32)),
             1 - size / self.num_data,
         )
 
-    def mode(self, end: Float[np.ndarray, " d"], own: Float[np.ndarray, " d"]) -> Mode | None:
-        """The mode at the end of a way, if it is another one than that of the draws."""
-        height = self._valley(end, own)
+    def mode(self, end: Float[np.ndarray, " d"], home: Float[np.ndarray, " d"]) -> Mode | None:
+        """Return the mode at `end`, or `None` if it is that of `home`, where optimisation from the draws ended."""
+        height = self._valley(end, home)
         if height is None:
             return None
-        if len(end) > _LARGEST:
+        if len(end) > _MAX_HESSIAN:
             return self._record(end, height)
-        there, here = self._top(end), self._top(own)
-        if there is None or here is None:
+        peak, home_peak = self._peak(end), self._peak(home)
+        if peak is None or home_peak is None:
             return self._record(end, height)
-        a, b = (np.asarray(tree.ravel(p.theta), np.float64) for p in (there, here))
-        height, weights = self._valley(a, b), [self._log_weight(p) for p in (there, here)]
-        if height is None or weights[0] is None:  # both ways lead to one mode; or to a saddle
+        a, b = (np.asarray(tree.ravel(p.theta), np.float64) for p in (peak, home_peak))
+        height, weights = self._valley(a, b), [self._log_weight(p) for p in (peak, home_peak)]
+        if height is None or weights[0] is None:  # both are the same mode, or the new one is a saddle
             return None
         return self._record(a, height if weights[1] is None else weights[0] - weights[1])
 
-    def _top(self, start: Float[np.ndarray, " d"]) -> Point | None:
+    def _peak(self, start: Float[np.ndarray, " d"]) -> Point | None:
+        """Return the mode that Newton's method reaches from `start`; `None` if it does not converge."""
         try:
-            found = climb(self.posterior, self.data, self._tree(start), seed=0)
+            climbed = climb(self.posterior, self.data, self._tree(start), seed=0)
         except (ValueError, np.linalg.LinAlgError):
             return None
-        return found.point if found.distance < _NEAR * self.T**0.5 else None
+        return climbed.point if climbed.distance < _NEAR * self.T**0.5 else None
 
     def _log_weight(self, point: Point) -> float | None:
-        """Of the normal distribution there: -U / T - log |H / T| / 2."""
+        """Return the log-weight of the normal approximation at `point`: -U / T - log |H / T| / 2."""
         values = np.linalg.eigvalsh(point.hessian / self.T)
         return -point.value / self.T - float(np.sum(np.log(values))) / 2 if np.all(values > 0) else None
 
     def _record(self, end: Float[np.ndarray, " d"], log_odds: float) -> Mode:
         return Mode(jax.tree.map(np.asarray, self._tree(end)), 1 / (1 + math.exp(min(700.0, -log_odds))))
 
-    def _valley(self, end: Float[np.ndarray, " d"], own: Float[np.ndarray, " d"]) -> float | None:
-        """The height of `end` over `own`, in units of T, if the density falls below both between them."""
-        line = end + _PLACES[:, None] * (own - end)
-        (from_end, error), (from_own, other) = self._compared(line), self._compared(line[::-1])
+    def _valley(self, end: Float[np.ndarray, " d"], home: Float[np.ndarray, " d"]) -> float | None:
+        """Return the height of `end` above `home`, in units of T; `None` if there is no valley between them."""
+        line = end + _LINE[:, None] * (home - end)
+        (from_end, end_error), (from_home, home_error) = self._compared(line), self._compared(line[::-1])
         if not np.isfinite(from_end[-1]):
             return None
-        drops = -from_end - _ERRORS * error, (-from_own - _ERRORS * other)[::-1]
+        drops = -from_end - _ERRORS * end_error, (-from_home - _ERRORS * home_error)[::-1]
         depth = np.nanmax(np.minimum(*(np.where(np.isnan(x), np.inf, x) for x in drops)))
         return -float(from_end[-1]) / self.T if depth > _VALLEY * self.T else None
 
     def _compared(self, points: Float[np.ndarray, "m d"]) -> tuple[np.ndarray, np.ndarray]:
-        """Log-density at each of `points` less that at the first, and the error from looking at some rows only."""
+        """Return the log-density at each point less that at the first, with the error from using some rows only."""
         x = jnp.asarray(points, tree.ravel(self.like).dtype)
         rows, prior = (np.asarray(v, np.float64) for v in _densities(self.posterior, self.like, x, self.rows))
         change, m = rows - rows[0], rows.shape[1]
@@ -188,6 +204,8 @@ class _Look:
 def _densities(
     posterior: Posterior, like: PyTree, points: Float[Array, "m d"], rows: PyTree
 ) -> tuple[Float[Array, "m n"], Float[Array, " m"]]:
+    """Return the log-likelihood of each row and the log-prior, at each point."""
+
     def one(x: Float[Array, " d"]) -> tuple[Array, Array]:
         theta = tree.unravel_like(x, like)
         return posterior.row_log_likelihoods(theta, rows), posterior.prior_log_density(theta)

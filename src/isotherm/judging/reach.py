@@ -1,8 +1,8 @@
-"""Whether the posterior reaches farther than the draws do, one parameter at a time.
+"""Search for a tail that the chains miss, one parameter at a time.
 
-Where it falls by less than a few units of log-density over many standard deviations of the draws, there must be draws
-out there, and if there are none, something keeps the chains from going: above all control variates, which far from
-their anchor are right on average and hardly ever otherwise.
+If the log-density drops by only a few units over many standard deviations of the draws, some draws should be that far
+out. If none are, something holds the chains back. The usual cause is control variates: far from their anchor they are
+unbiased, but almost every single estimate is far off.
 """
 
 import dataclasses
@@ -24,24 +24,32 @@ if TYPE_CHECKING:
     from isotherm.chains.setup import Setup
     from isotherm.draws import Draws
 
-_FAR = 5.0  # standard deviations; a normal distribution falls by 12.5 there
-_DROP, _ERRORS = 4.0, 4.0  # less than this, in units of T, beyond so many standard errors
-_SHARE = 0.02  # of the draws that should be farther out, where U does not rise at all
-_ROWS, _PARAMETERS = (4096, 2**17), 500  # that are looked at
-_SECOND = 8  # places that are looked at again
+_FAR = 5.0  # distance probed, in sd; the log-density of a normal distribution drops by 12.5
+_DROP, _ERRORS = 4.0, 4.0  # a tail drops by less than this, in units of T, by so many standard errors
+_SHARE = 0.02  # share of the draws expected farther out if U does not rise at all
+_ROWS = (4096, 2**17)  # rows used in the first and in the second round
+_MAX_PARAMETERS = 500  # parameters probed
+_SECOND_ROUND = 8  # candidates probed again with more rows
 
 
 @dataclasses.dataclass(frozen=True)
-class Beyond:
-    """A place that draws should have come to: free parameters, which of them is far out, and how little U rises."""
+class MissedTail:
+    """A point that some draws should have reached.
+
+    `theta` are its free parameters, `index` the one that is far out, and `rise` how much U / T rises from the centre
+    of the draws.
+    """
 
     theta: PyTree[np.ndarray]
     index: int
     rise: float
 
 
-def beyond(draws: "Draws", setup: "Setup", *, key: Key[Array, ""]) -> Beyond | None:
-    """The likeliest of the places far out in one parameter, if far fewer draws came as far than should."""
+def missed_tail(draws: "Draws", setup: "Setup", *, key: Key[Array, ""]) -> MissedTail | None:
+    """Return the likeliest point far out in one parameter, if far too few draws are as far out.
+
+    Returns `None` if rounding of the rows could hide the rise of U, or if the gradient has no `Posterior`.
+    """
     posterior = getattr(setup.kernel.gradient, "posterior", None)
     if not isinstance(posterior, Posterior):
         return None
@@ -52,9 +60,9 @@ def beyond(draws: "Draws", setup: "Setup", *, key: Key[Array, ""]) -> Beyond | N
         return None
     center, sd = cloud.mean(axis=0), np.maximum(cloud.std(axis=0), 1e-300)
     rng = np.random.default_rng(int(jax.random.key_data(key)[-1]))
-    own = np.sort(rng.choice(size, min(size, _PARAMETERS), replace=False))
-    index, sign = np.repeat(own, 2), np.tile([-1.0, 1.0], len(own))
-    there = np.mean(sign[:, None] * ((cloud - center) / sd)[:, index].T > _FAR, axis=1)
+    probed = np.sort(rng.choice(size, min(size, _MAX_PARAMETERS), replace=False))
+    index, sign = np.repeat(probed, 2), np.tile([-1.0, 1.0], len(probed))
+    farther = np.mean(sign[:, None] * ((cloud - center) / sd)[:, index].T > _FAR, axis=1)
     like = jax.tree.map(lambda x: x[0, 0], seen)
     theta = tree.unravel_like(jnp.asarray(center, tree.ravel(like).dtype), like)
     value, gradient, _ = passes.sums(posterior, setup.problem.data, theta, order=1)
@@ -63,19 +71,21 @@ def beyond(draws: "Draws", setup: "Setup", *, key: Key[Array, ""]) -> Beyond | N
         return None
     step = sign * _FAR * sd[index]
     rise = error = np.zeros(0)
-    for count in _ROWS:  # a few of all, and then more of those that are in question
+    for count in _ROWS:  # all points with few rows, then the candidates with more
         rise, error = _rise(posterior, setup.problem.data, theta, index, step, gradient, count, rng)
-        near = np.argsort(rise)[:_SECOND]
-        near = near[rise[near] - _ERRORS * error[near] < _DROP * T]
-        if len(near) == 0:
+        candidates = np.argsort(rise)[:_SECOND_ROUND]
+        candidates = candidates[rise[candidates] - _ERRORS * error[candidates] < _DROP * T]
+        if len(candidates) == 0:
             return None
-        index, step, there, rise, error = (x[near] for x in (index, step, there, rise, error))
-    surely = rise + _ERRORS * error
-    i = int(np.argmin(surely))
-    if not (surely[i] < _DROP * T and there[i] < _SHARE * math.exp(-max(surely[i], 0.0) / T)):
+        index, step, farther, rise, error = (x[candidates] for x in (index, step, farther, rise, error))
+    bound = rise + _ERRORS * error
+    i = int(np.argmin(bound))
+    if not (bound[i] < _DROP * T and farther[i] < _SHARE * math.exp(-max(bound[i], 0.0) / T)):
         return None
-    at = tree.ravel(theta).at[index[i]].add(float(step[i]))
-    return Beyond(jax.tree.map(np.asarray, tree.unravel_like(at, like)), int(index[i]), float(rise[i]) / T)
+    point = tree.ravel(theta).at[index[i]].add(float(step[i]))
+    return MissedTail(
+        jax.tree.map(np.asarray, tree.unravel_like(point, like)), int(index[i]), float(rise[i]) / T
+    )
 
 
 def _rise(
@@ -88,7 +98,10 @@ def _rise(
     count: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much U rises with each step, and the error from looking at so many rows for what is not linear in it."""
+    """Return the rise of U along each step, and its error.
+
+    The linear part is that of all rows, `gradient`. The rest is measured on `count` rows, hence the error.
+    """
     N = jax.tree.leaves(data)[0].shape[0]
     m = min(N, count)
     rows = passes.picked(data, jnp.asarray(np.sort(rng.choice(N, m, replace=False)), jnp.int32))
@@ -104,7 +117,7 @@ def _rise(
 def _along(
     posterior: Posterior, theta: PyTree, index: Int[Array, " k"], step: Float[Array, " k"], rows: PyTree
 ) -> tuple[Float[Array, "k m"], Float[Array, " k"]]:
-    """What the log-likelihood of each row changes by, less what its gradient says; and by what the log-prior does."""
+    """Return the change of each row's log-likelihood beyond first order, and that of the log-prior, for each step."""
     center = tree.ravel(theta)
     f = lambda x: posterior.row_log_likelihoods(tree.unravel_like(x, theta), rows)
     g = lambda x: posterior.prior_log_density(tree.unravel_like(x, theta))

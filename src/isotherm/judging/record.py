@@ -1,4 +1,4 @@
-"""What a diagnosis found, block by block, and its sentence."""
+"""The result of `iso.diagnose`: a table of blocks and a verdict."""
 
 import dataclasses
 
@@ -11,11 +11,11 @@ from isotherm.printed import Printed
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """One leaf of the parameters.
+    """The diagnosis of one leaf of the parameters.
 
-    `temperature` is that of fresh gradients at the draws, over its target; the biases are by step halving:
-    `variance_bias` relative, on average over the block, and `mean_bias` of the parameter that is farthest off, in
-    posterior standard deviations. Each stands beside its standard error.
+    `temperature` is measured with fresh gradients at the draws and divided by its target. The biases come from chains
+    of half the step: `variance_bias` is the mean relative bias over the block, and `mean_bias` that of the parameter
+    that is farthest off, in posterior standard deviations. Each has its standard error beside it.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Thermostat:
-    """xi: its mean and standard error, where theory has it, and the friction that the noise needs besides A."""
+    """The mean of xi, its standard error, its theoretical value, and the friction that the noise needs besides A."""
 
     xi: float
     error: float
@@ -44,11 +44,11 @@ class Thermostat:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Diagnosis(Printed):
-    """How far draws can be trusted; prints as a table and a sentence.
+    """How far draws can be trusted; prints as a table and a verdict.
 
-    `ok` is whether no fault was found, `problems` says which were, and `notes` what is worth knowing besides.
-    `summary` has R-hat and effective draws of each parameter, `heat` and `halving` the errors of each,
-    and `modes` are those that no chain has visited, where they were looked for.
+    `ok` is whether no fault was found, `problems` lists the faults, and `notes` says what else is worth knowing.
+    `summary` has R-hat and effective draws of each parameter, `heat` and `halving` have estimates of its errors, and
+    `modes` are those that no chain has visited, or `None` if they were not searched for.
     """
 
     ok: bool
@@ -85,13 +85,13 @@ class Diagnosis(Printed):
         if self.blocks:
             yield table
         if (t := self.thermostat) is not None:
-            yield f"xi {t.xi:.3g} ± {t.error:.1g}, where theory says {t.expected:.3g}"
+            yield f"mean of xi: {t.xi:.3g} ± {t.error:.1g} (theory: {t.expected:.3g})"
         yield from self.notes
         yield self.verdict
 
 
 def signed(value: float | None, error: float | None, scale: float, unit: str) -> str:
-    """A bias beside its error, or a dash where it was not measured."""
+    """Return a bias with its error, or a dash if it was not measured."""
     if value is None or error is None:
         return "-"
     digits = 1 if scale > 1 else 2

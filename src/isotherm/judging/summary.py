@@ -1,4 +1,4 @@
-"""What the draws say about themselves: effective sizes, R-hat, temperatures, a verdict."""
+"""The summary of draws: effective sizes, R-hat, temperatures and a verdict."""
 
 import dataclasses
 import math
@@ -15,12 +15,12 @@ from isotherm.printed import Printed
 if TYPE_CHECKING:
     from isotherm.draws import Draws
 
-_MIDDLE = (0.05, 0.95)  # of the draws
+_MIDDLE = (0.05, 0.95)  # quantiles
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One scalar parameter; between `low` and `high` are the middle 90 % of its draws."""
+    """One scalar parameter. The middle 90 % of its draws are between `low` and `high`."""
 
     name: str
     mean: float
@@ -37,7 +37,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Summary(Printed):
-    """A table of parameters and what is derived from them, the temperatures and a sentence of judgement."""
+    """A table of parameters and derived quantities, with temperatures and a verdict."""
 
     rows: tuple[Row, ...]
     kinetic_temperature: float | None
@@ -64,7 +64,7 @@ class Summary(Printed):
         for title in ("mean", "sd", "5 %", "95 %", "ess bulk", "ess tail", "R-hat", "T"):
             table.add_column(
                 title, justify="right", overflow="fold"
-            )  # in a narrow window, too, nothing is cut
+            )  # a narrow window must not cut digits off
         rows = (*self.rows, *self.derived)
         shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:
@@ -90,18 +90,18 @@ class Summary(Printed):
 
 
 def fixed(x: float, sd: float) -> str:
-    """With two digits of the standard deviation."""
+    """Return `x` with as many decimals as show two digits of its standard deviation."""
     if not (1e-5 < sd < 1e5) or not math.isfinite(x):
         return f"{x:.3g}"
     return f"{x:z,.{max(0, 1 - math.floor(math.log10(sd)))}f}"
 
 
 def summarise(draws: "Draws") -> Summary:
-    """A `Summary` of the chains that have all their draws."""
+    """Return a `Summary` of the chains that completed."""
     chains = np.flatnonzero(draws.complete)
     if len(chains) == 0 or draws.num_draws < 4:
-        told = "; ".join(text.rstrip(".") for text in dict.fromkeys(draws.status))
-        return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {told}.", (told,))
+        reasons = "; ".join(text.rstrip(".") for text in dict.fromkeys(draws.status))
+        return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {reasons}.", (reasons,))
     rows, labels = [], labels_of(draws)
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
@@ -120,9 +120,9 @@ def summarise(draws: "Draws") -> Summary:
     )
     mixing = _about_mixing([*rows, *derived], len(chains))
     problems = [*_about_the_run(draws), *mixing, *_about_heat(draws, summary)]
-    verdict = "No fault found: chains agree and the temperatures are right within 5 %."
+    verdict = "No fault found: chains agree and temperatures are right within 5 %."
     if draws.record.s is None:
-        verdict += " Whether the step tolerates the gradient noise was not measured."
+        verdict += " Whether the step is small enough for the gradient noise was not measured."
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return dataclasses.replace(summary, verdict=verdict, problems=tuple(problems))
@@ -141,7 +141,7 @@ def _about_the_run(draws: "Draws") -> Iterator[str]:
         yield f"{excess[0]}: {excess[1]}"
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
-        yield "added noise was clipped: some directions are too hot"
+        yield "added noise was clipped, so some directions are too hot"
 
 
 def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
@@ -150,46 +150,49 @@ def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
         yield f"R-hat of `{worst.name}` is {worst.r_hat:.3f}, above 1.01: run longer"
     least = min(row.ess_bulk for row in rows)
     if not least >= 100 * chains:
-        yield f"only {least:.0f} effective draws in the slowest parameter"
+        yield f"the slowest parameter has only {least:.0f} effective draws"
 
 
 def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
     target, rows = summary.target_temperature, summary.rows
     if (kinetic := summary.kinetic_temperature) is not None and not abs(kinetic / target - 1) <= 0.05:
-        cause = "the thermostat has not settled: burn in longer" if "xi" in draws.stats else "gradient noise"
-        yield f"kinetic temperature {kinetic / target:.3f} of target ({cause})"
+        cause = "gradient noise heats the chains"
+        if "xi" in draws.stats:
+            cause = "the thermostat has not settled, so burn in longer"
+        yield f"the kinetic temperature is {kinetic / target:.3f} times its target: {cause}"
     heat = summary.configurational_temperature / target
     error = min(row.temperature_error for row in rows) / target
     if not abs(heat - 1) <= max(0.05, 4 * error):
         yield (
-            f"configurational temperature {heat:.3f} of target: variances are off by about {100 * (heat - 1):+.0f} %"
+            f"the configurational temperature is {heat:.3f} times its target: variances are off by about "
+            f"{100 * (heat - 1):+.0f} %"
         )
     worst = max(rows, key=lambda row: abs(row.temperature - target) - 4 * row.temperature_error)
     if abs(worst.temperature - target) > 0.1 * target + 4 * worst.temperature_error:
         yield (
-            f"`{worst.name}` has a temperature of {worst.temperature / target:.2f} of target and its variance is off "
-            "by about that factor, as when noise differs between directions and is not controlled"
+            f"the temperature of `{worst.name}` is {worst.temperature / target:.2f} times its target, and its "
+            "variance is off by about that factor (uncontrolled noise that differs between directions does this)"
         )
 
 
 def _rows(leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None, labels: list[str]) -> list[Row]:
-    """One for each element of a leaf (chain, draw, ...), with the temperatures of its coordinates, if it has any."""
+    """Return a row for each element of a leaf (chain, draw, ...), with the temperature of its coordinate, if any."""
     flat = leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
-    own = heat is not None and heat.shape[1] == flat.shape[2]
+    sampled = heat is not None and heat.shape[1] == flat.shape[2]
     if heat is None:
         heat = np.full((len(leaf), 1), np.nan)
-    if not own:  # of a simplex, whose coordinates are one fewer, and of what is derived
+    if not sampled:  # a simplex has one coordinate fewer, and derived quantities have none
         heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), flat.shape[2]))
-    return [_row(label, flat[:, :, i], heat[:, i], own=own) for i, label in enumerate(labels)]
+    return [_row(label, flat[:, :, i], heat[:, i], sampled=sampled) for i, label in enumerate(labels)]
 
 
 def _row(
-    name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"], *, own: bool
+    name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"], *, sampled: bool
 ) -> Row:
     from arviz_stats.base import array_stats
 
     stats: Any = array_stats
-    if not own and np.ptp(x) == 0:  # as the corner of a triangular matrix is; no chain is stuck
+    if not sampled and np.ptp(x) == 0:  # a constant, such as the corner of a triangular matrix
         size, value = float(x.size), float(x[0, 0])
         error = _error(heat, size)
         return Row(name, value, 0.0, value, value, 0.0, size, size, 1.0, float(heat.mean()), error)
@@ -213,18 +216,18 @@ def _row(
 
 
 def _halves(x: Float[np.ndarray, "1 draw"]) -> Float[np.ndarray, "2 half"]:
-    """One chain as two, to be compared with itself."""
+    """Return the two halves of a chain, for a comparison within it."""
     return x[:, : 2 * (x.shape[1] // 2)].reshape(2, -1)
 
 
 def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
-    """Monte Carlo error of a temperature: that of a variance, or the spread between chains where it is larger."""
+    """Return the Monte Carlo error of a temperature: that of a variance or the spread between chains, if larger."""
     spread = float(heat.std(ddof=1)) / len(heat) ** 0.5 if len(heat) > 1 else 0.0
     return max(spread, abs(float(heat.mean())) * (2 / max(effective, 1)) ** 0.5)
 
 
 def labels_of(draws: "Draws") -> dict[str, list[str]]:
-    """The name of each number, such as `w[2, 0]`, by leaf: by the names along its axes where settings have them."""
+    """Return names for the elements of each leaf: `w[2, 0]`, or the labels along its axes if the draws have some."""
     known, leaves = draws.labels, {**draws.flat(), **draws.derived}
     return {
         name: [_label(name, x.shape[2:], i, known.get(name)) for i in range(int(np.prod(x.shape[2:])))]
@@ -234,6 +237,6 @@ def labels_of(draws: "Draws") -> dict[str, list[str]]:
 
 def _label(name: str, shape: tuple[int, ...], i: int, axes: list[list[str]] | None) -> str:
     if axes is not None:
-        return ": ".join(own[k] for own, k in zip(axes, np.unravel_index(i, shape), strict=True))
+        return ": ".join(names[k] for names, k in zip(axes, np.unravel_index(i, shape), strict=True))
     index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
     return f"{name}[{index}]" if index else name

@@ -1,4 +1,4 @@
-"""One file a sampler."""
+"""The samplers, one per file."""
 
 from isotherm.samplers.base import Sampler as Sampler
 from isotherm.samplers.ccadl import CCAdL as CCAdL

@@ -1,4 +1,4 @@
-"""The adaptive Langevin step that SGNHT and CCAdL share: one thermostat for the whole pytree."""
+"""The adaptive Langevin step that SGNHT and CCAdL share, with one thermostat for the whole pytree."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,15 +12,15 @@ from isotherm.samplers.base import status_of
 from isotherm.samplers.momentum import S_LIMITS, UNCONTROLLED_LIMIT, MomentumSampler
 from isotherm.samplers.traits import EXPLICIT, PARTIAL, UNCONTROLLED, Thermostat, Traits, constant
 
-_SCALING, _TAYLOR = 4, 3
+_SCALING, _TAYLOR = 4, 3  # factors of the exponential, and order of the Taylor polynomial of each
 
 
 class AdaptiveLangevin(MomentumSampler):
     """Momentum dynamics whose friction xi is driven by the kinetic temperature. Without a covariance it is SGNHT.
 
-    `"euler"` is Algorithm 1 of the CCAdL paper; `"euler-midpoint"` differs in that the thermostat feels
-    (p_old + p_new)/2; `"symmetric"` is A D O D A before the gradient and the midpoint kick K after it;
-    `"exponential"` has instead of K the kick between two halves of the exact covariance friction.
+    Scheme `"euler"` is Algorithm 1 of the CCAdL paper. In `"euler-midpoint"` the thermostat is driven by
+    (p_old + p_new)/2. `"symmetric"` is A D O D A before the gradient and the midpoint kick K after it.
+    `"exponential"` replaces K by a kick between two halves of the exact covariance friction.
     """
 
     thermal_mass: eqx.AbstractVar[Float[Array, ""] | float | None]
@@ -34,8 +34,8 @@ class AdaptiveLangevin(MomentumSampler):
         averaging = getattr(self.covariance, "averaging", 0.0)
         if self.scheme == "symmetric" and not callable(averaging) and averaging > 0.1:
             raise ValueError(
-                "`averaging` of the covariance must be at most 0.1 in the symmetric scheme, whose inverse must "
-                f"hardly know the current batch; got {averaging!r}. Use 0.0, the plain average."
+                "`averaging` of the covariance must be at most 0.1 in the symmetric scheme, so that its inverse "
+                f"barely depends on the current batch; got {averaging!r}. Use 0.0, the plain average."
             )
 
     @property
@@ -82,9 +82,9 @@ class AdaptiveLangevin(MomentumSampler):
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
         if self.scheme == "euler" or self.scheme == "euler-midpoint":
             return self.drifted(state)
-        state = self._heated(self.drifted(state, 0.5), 0.5)
-        state = self._rubbed(state, key=key)
-        return self.drifted(self._heated(state, 0.5), 0.5)
+        state = self._thermostatted(self.drifted(state, 0.5), 0.5)
+        state = self._damped(state, key=key)
+        return self.drifted(self._thermostatted(state, 0.5), 0.5)
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         state = self.learn(state, estimate)
@@ -111,19 +111,19 @@ class AdaptiveLangevin(MomentumSampler):
             force = tree.add_scaled(force, (-h / (2 * T), damping))
         R = self.mass_root_times(tree.normal_like(p, key=key))
         new = tree.add_scaled(p, (h, force), (-h * xi, p), (jnp.sqrt(2 * A * h * T), R))
-        felt = new if self.scheme == "euler" else tree.multiply(0.5, tree.add_scaled(p, (1.0, new)))
-        heated = self._heated(eqx.tree_at(lambda x: x.momentum, state, felt))
-        return eqx.tree_at(lambda x: x.momentum, heated, new)
+        driving = new if self.scheme == "euler" else tree.multiply(0.5, tree.add_scaled(p, (1.0, new)))
+        state = self._thermostatted(eqx.tree_at(lambda x: x.momentum, state, driving))
+        return eqx.tree_at(lambda x: x.momentum, state, new)
 
-    def _heated(self, state: State, share: float = 1.0) -> State:
+    def _thermostatted(self, state: State, share: float = 1.0) -> State:
         """D: xi + share (h/mu)(p'M^-1p - N_d T), where mu is N_d by default."""
         p, h = state.momentum, share * at(self.step_size, state.step)
         ratio = 1.0 if self.thermal_mass is None else tree.size(p) / self.thermal_mass
         change = h * ratio * (self.kinetic_temperature(p) - self.temperature_at(state.step))
         return eqx.tree_at(lambda x: x.xi, state, state.xi + change.astype(state.xi.dtype))
 
-    def _rubbed(self, state: State, *, key: Key[Array, ""]) -> State:
-        """O: exact for friction xi and artificial noise A. xi may be zero or negative."""
+    def _damped(self, state: State, *, key: Key[Array, ""]) -> State:
+        """O: the exact solution for friction xi and artificial noise A. xi may be zero or negative."""
         h, A = at(self.step_size, state.step), at(self.friction, state.step)
         xi, p = state.xi, state.momentum
         near_zero = jnp.abs(xi * h) < 1e-6
@@ -135,16 +135,17 @@ class AdaptiveLangevin(MomentumSampler):
         return eqx.tree_at(lambda x: x.momentum, state, momentum)
 
     def _exponential(self, state: State, force: PyTree, C: Operator | None) -> PyTree:
-        """p times exp(-S/4), the kick, and exp(-S/4) again, with a Taylor polynomial in S/16 for the exponential.
+        """exp(-S/4) p, the kick, and exp(-S/4) again, each the fourth power of a Taylor polynomial in S/16.
 
-        For covariances of the current batch, which must not stand in an inverse.
+        For covariances of the current batch, whose inverse would correlate with the kick.
         """
         h, T, p = at(self.step_size, state.step), self.temperature_at(state.step), state.momentum
         S = h * h / T
-        p = tree.add_scaled(self._damped(p, S, C), (h, force))
-        return self._damped(p, S, C)
+        p = tree.add_scaled(self._exp_friction(p, S, C), (h, force))
+        return self._exp_friction(p, S, C)
 
-    def _damped(self, p: PyTree, S: Float[Array, ""], C: Operator | None) -> PyTree:
+    def _exp_friction(self, p: PyTree, S: Float[Array, ""], C: Operator | None) -> PyTree:
+        """exp(-S C M^-1 / 4) p, where S is h^2 / T; p itself without a covariance."""
         if C is None:
             return p
         q = self.over_mass_root(p)
@@ -158,9 +159,9 @@ class AdaptiveLangevin(MomentumSampler):
     def _midpoint(self, state: State, force: PyTree, C: Operator | None) -> PyTree:
         """K: p + (I + S/4)^-1 (h F - (S/2) p), the implicit midpoint rule for kick and covariance friction.
 
-        With noise of covariance C it leaves the momentum's M/beta invariant for every S. Where the inverse is exactly
-        that of S it is the same as (I + S/4)^-1 (2 p + h F) - p, for which S need not be applied. Where it is not,
-        this form would feel the difference at first order, and the other does at second.
+        With gradient noise of covariance C it leaves p ~ N(0, M/beta) invariant for every S. If the operator inverts
+        exactly the S that it applies, this equals (I + S/4)^-1 (2 p + h F) - p, which needs no product with S. If the
+        inverse is approximate, its error enters that form at first order, and the form above at second order.
         """
         h, T, p = at(self.step_size, state.step), self.temperature_at(state.step), state.momentum
         if C is None:

@@ -1,7 +1,7 @@
-"""What every sampler is: hyper-parameters as leaves, and a step split where the gradient stands.
+"""The base classes of samplers: hyper-parameters as leaves, and a step in two parts around the gradient.
 
-A class here is abstract or final: `LangevinSampler`, `MomentumSampler` and `AdaptiveLangevin` (in files of their
-own) hold what their samplers share, and nothing overrides a method that has a body.
+A class is abstract or final. `LangevinSampler`, `MomentumSampler` and `AdaptiveLangevin` hold what their samplers
+share, and no class overrides a method that has a body.
 """
 
 import abc
@@ -20,9 +20,9 @@ from isotherm.samplers.traits import Traits
 class Sampler(eqx.Module):
     """A discretised stochastic dynamics.
 
-    The step is `drift`, up to the new position; then the caller evaluates the gradient there; then `kick`.
-    Neither data nor likelihood enters a sampler. Hyper-parameters are array leaves (or schedules of the step
-    number), so `jax.vmap` over a stack of samplers works.
+    A step is `drift`, which moves to a new position, the gradient at that position, which the caller evaluates, and
+    `kick`. A sampler knows neither the data nor the likelihood. Hyper-parameters are array leaves (or schedules of
+    the step number), so `jax.vmap` over a stack of samplers works.
     """
 
     step_size: eqx.AbstractVar[Hyper]
@@ -35,7 +35,7 @@ class Sampler(eqx.Module):
 
     @property
     def needs(self) -> Needs:
-        """What the gradient must bring besides the force."""
+        """What the gradient must provide besides the force."""
         return Needs.NOTHING if self.covariance is None else self.covariance.needs
 
     @property
@@ -44,44 +44,44 @@ class Sampler(eqx.Module):
         return self.covariance is not None
 
     def temperature_at(self, step: Int[Array, ""]) -> Float[Array, ""]:
-        """1/beta in this step; 1 where nobody set it."""
+        """Return 1/beta in this step; 1 if it is not set."""
         return jnp.ones(()) if self.temperature is None else at(self.temperature, step)
 
     def numbers_at(self, step: int) -> tuple[float, float]:
-        """h and T in this step, as numbers."""
+        """Return h and T in this step as numbers."""
         at_step = jnp.asarray(step)
         return float(at(self.step_size, at_step)), float(self.temperature_at(at_step))
 
     @property
     @abc.abstractmethod
     def traits(self) -> Traits:
-        """What the sampler says about itself: limits, orders and remedies, as plain numbers."""
+        """Limits, orders and remedies of the sampler, in plain values."""
 
     @abc.abstractmethod
     def noise_scale(self, step: int) -> float:
-        """S / C, where C is the covariance of the noise that `learn` sees: h^2 beta with a momentum."""
+        """Return S / C, where C is the covariance of the noise that `learn` sees: h^2 beta with a momentum."""
 
     @abc.abstractmethod
     def temperatures(self, before: State, after: State, visited: PyTree) -> Temperatures:
-        """What temperatures are taken from in a step whose gradient was evaluated at `visited`."""
+        """Return what temperatures are computed from in a step whose gradient was evaluated at `visited`."""
 
     @abc.abstractmethod
     def whitened(self, estimate: GradientEstimate) -> GradientEstimate:
-        """The noise of M^-1/2 times the force: what a covariance is shown."""
+        """Return the estimate with the noise of M^-1/2 times the force, as a covariance sees it."""
 
     @abc.abstractmethod
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
-        """The state before the first step."""
+        """Return the state before the first step."""
 
     def learn(self, state: State, estimate: GradientEstimate) -> State:
-        """The state whose average holds the noise of one more batch."""
+        """Return the state with the noise of one more batch in its average."""
         if self.covariance is None:
             return state
         average = self.covariance.update(state.covariance, self.whitened(estimate))
         return eqx.tree_at(lambda x: x.covariance, state, average, is_leaf=lambda x: x is None)
 
     def settle(self, state: State) -> State:
-        """The state after burn-in: averages forget the way to the typical set."""
+        """Return the state after burn-in, with empty averages: those of burn-in are not from the typical set."""
         return eqx.tree_at(
             lambda x: x.covariance, state, self._no_average(state.position), is_leaf=lambda x: x is None
         )
@@ -90,18 +90,18 @@ class Sampler(eqx.Module):
         return None if self.covariance is None else self.covariance.init(position)
 
     def _noise(self, state: State, estimate: GradientEstimate) -> Any:
-        """C as the step uses it, from a state that has learnt."""
+        """Return C as the step uses it, from a state that has seen this batch."""
         if self.covariance is None:
             return None
         return self.covariance.operator(state.covariance, self.whitened(estimate))
 
     @abc.abstractmethod
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
-        """The part of the step before the gradient."""
+        """Return the state after the part of the step before the gradient."""
 
     @abc.abstractmethod
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        """The part of the step that uses the gradient at `state.position`."""
+        """Return the state after the part of the step that uses the gradient at `state.position`, and its `Info`."""
 
 
 class LangevinSampler(Sampler):
@@ -125,13 +125,13 @@ class LangevinSampler(Sampler):
 
 
 def status_of(*scalars: Float[Array, ""]) -> Int[Array, ""]:
-    """Whether the chain is still finite, judged by scalars that feel every component."""
+    """Return the status of a chain, non-finite if one of `scalars` is. Each should depend on every component."""
     finite = jnp.all(jnp.stack([jnp.isfinite(x) for x in scalars]))
     return jnp.where(finite, Status.RUNNING, Status.NON_FINITE).astype(jnp.int32)
 
 
 def check_covariance(sampler: Sampler, otherwise: str) -> None:
-    """Refuse the absence of a covariance where the dynamics is made for one."""
+    """Raise if a sampler that is made for a covariance has none."""
     if not isinstance(sampler.covariance, Covariance):
         name = type(sampler).__name__
         raise TypeError(
@@ -141,11 +141,11 @@ def check_covariance(sampler: Sampler, otherwise: str) -> None:
 
 
 def check_root(sampler: Sampler) -> None:
-    """Refuse a covariance without the square root that takes gradient noise out of the added noise."""
+    """Raise if the covariance has no square root, with which gradient noise is subtracted from the added noise."""
     covariance = sampler.covariance
     if covariance is not None and not covariance.has_root:
         name, kind = type(sampler).__name__, type(covariance).__name__
         raise ValueError(
-            f"`covariance` of `{name}` must have a square root, which `{kind}` has not. Use "
-            "`iso.DiagonalLowRank(rank)` or `iso.Dense()`, or `iso.CCAdL`, which needs no root."
+            f"`covariance` of `{name}` must provide a square root; `{kind}` does not. Use "
+            "`iso.DiagonalLowRank(rank)`, `iso.Dense()`, or `iso.CCAdL`, which needs no root."
         )

@@ -17,8 +17,8 @@ class CCAdL(AdaptiveLangevin):
       dp = -\nabla U\,dt + \sqrt{hC}\,dW - \tfrac h2\beta CM^{-1}p\,dt - \xi p\,dt
       + \sqrt{2A\beta^{-1}}M^{1/2}dW_A, \quad d\xi = \mu^{-1}(p^TM^{-1}p - N_d/\beta)\,dt,$$
 
-    with stationary density $e^{-\beta H}e^{-\beta\mu(\xi-A)^2/2}$ for any $C(\theta)$: the gradient noise is
-    damped by its own covariance and the thermostat takes up only what the estimate of C misses.
+    with stationary density $e^{-\beta H}e^{-\beta\mu(\xi-A)^2/2}$ for any $C(\theta)$: a friction proportional to C
+    balances the gradient noise, and the thermostat absorbs only what the estimate of C misses.
     Scheme `"euler"`, Algorithm 1 of the paper:
 
     $$\theta \leftarrow \theta + hM^{-1}p, \quad
@@ -26,23 +26,23 @@ class CCAdL(AdaptiveLangevin):
       + \sqrt{2Ah/\beta}\,M^{1/2}R, \quad
       \xi \leftarrow \xi + \tfrac h\mu(p^TM^{-1}p - N_d/\beta).$$
 
-    Scheme `"symmetric"`, with $S = h^2\beta\hat CM^{-1}$: half a drift, half a step of xi, friction xi and noise A
-    solved exactly, half a step of xi, half a drift, the gradient, and the implicit midpoint rule
+    Scheme `"symmetric"`, with $S = h^2\beta\hat CM^{-1}$: half a drift, half a step of xi, the exact solution for
+    friction xi and noise A, half a step of xi, half a drift, the gradient, and the implicit midpoint rule
 
     $$p \leftarrow \bigl(I + \tfrac14S\bigr)^{-1}\bigl[\bigl(I - \tfrac14S\bigr)p - h\nabla\tilde U(\theta)\bigr],$$
 
-    which keeps $p \sim N(0, M/\beta)$ under gradient noise of covariance C however large S is, with `Dense` and
-    `Diagonal`; the inverses of `DiagonalLowRank` and `MatrixFree` are approximate, and good for s up to 4 and 0.5.
+    With `Dense` and `Diagonal` it keeps $p \sim N(0, M/\beta)$ under gradient noise of covariance C however large S
+    is. The inverses of `DiagonalLowRank` and `MatrixFree` are approximate, and good for s up to 4 and 0.5.
 
     **Arguments:**
 
-    - `step_size`, `friction`: h and A. A is the mean of xi when the control is right.
-    - `covariance`: how C is estimated. `Dense()` controls all directions; `DiagonalLowRank(rank)` the leading
-      ones; `MatrixFree()` all, in any dimension; `Diagonal()` each parameter alone.
-    - `scheme`: `"euler"`; `"euler-midpoint"`, whose thermostat feels the mean of the old and the new momentum; or
-      `"symmetric"`, which bears steps many times longer.
-    - `thermal_mass`: mu, N_d where `None`; infinite freezes xi.
-    - `initial_xi`: xi before the first step; A where `None`.
+    - `step_size`, `friction`: h and A. A is the mean of xi if the control is right.
+    - `covariance`: how C is estimated. `Dense()` controls all directions, `DiagonalLowRank(rank)` the leading ones,
+      `MatrixFree()` all of them in any dimension, and `Diagonal()` each parameter by itself.
+    - `scheme`: `"euler"`; `"euler-midpoint"`, whose thermostat is driven by the mean of the old and the new momentum;
+      `"symmetric"`, which allows steps many times longer; or `"exponential"`, that of `ModifiedCCAdL`.
+    - `thermal_mass`: mu; N_d if `None`. If infinite, xi stays constant.
+    - `initial_xi`: xi before the first step; A if `None`.
     - `mass`: diagonal M, one number or a pytree like the parameters.
     - `temperature`: $1/\beta$; `None` takes the posterior's.
     """

@@ -1,4 +1,4 @@
-"""CCAdL without a moving average, by splitting and an exponential."""
+"""CCAdL with the covariance of the current batch, by splitting and a matrix exponential."""
 
 from jaxtyping import Array, Float, PyTree
 
@@ -10,10 +10,10 @@ from isotherm.samplers.adaptive import AdaptiveLangevin
 class ModifiedCCAdL(AdaptiveLangevin):
     r"""Modified CCAdL in the manner of Wei & Shang (arXiv 2512.24515), as far as its description allows.
 
-    The dynamics is that of `CCAdL`. The covariance is that of the current batch, without a moving average; its
-    friction is solved by a truncated Taylor series after scaling; and the step is a symmetric splitting: half a
-    drift, half a step of xi, friction xi and noise A solved exactly, half a step of xi, half a drift, and the
-    gradient's kick between two halves of the covariance friction,
+    The dynamics is that of `CCAdL`. The covariance is that of the current batch, without a moving average, and its
+    friction is solved by scaling and a truncated Taylor series. The step is a symmetric splitting: half a drift, half
+    a step of xi, the exact solution for friction xi and noise A, half a step of xi, half a drift, and the gradient's
+    kick between two halves of the covariance friction,
 
     $$p \leftarrow e^{-S/4}\bigl(e^{-S/4}p - h\nabla\tilde U(\theta)\bigr), \qquad S = h^2\beta\hat CM^{-1}.$$
 
@@ -24,7 +24,7 @@ class ModifiedCCAdL(AdaptiveLangevin):
     **Arguments:**
 
     - `step_size`, `friction`: h and A.
-    - `thermal_mass`: mu, N_d if `None`; infinite freezes xi.
+    - `thermal_mass`: mu; N_d if `None`. If infinite, xi stays constant.
     - `initial_xi`: xi before the first step; A if `None`.
     - `mass`: diagonal M, one number or a pytree like the parameters.
     - `temperature`: $1/\beta$; `None` takes the posterior's.

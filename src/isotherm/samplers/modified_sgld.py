@@ -22,14 +22,14 @@ class ModifiedSGLD(LangevinSampler):
       \mathrm{Cov}\,\eta = \frac{2h}{\beta}\Bigl(I - \frac{h\beta}{2}C\Bigr),$$
 
     so that added and gradient noise together have the covariance $2h/\beta$ of Langevin dynamics. Directions
-    in which the bracket is negative get no added noise and are counted in `Info.clipped`; they stay too hot.
+    in which the bracket is negative get no added noise. They stay too hot and are counted in `Info.clipped`.
 
     **Arguments:**
 
     - `step_size`: h.
     - `covariance`: how C is estimated.
-    - `form`: `"exact"`, the square root of the bracket; `"first-order"`, the published form that multiplies
-      the noise vector by $I - (h\beta/4)C$, whose covariance is too large by $(h\beta/4)^2C^2$.
+    - `form`: `"exact"` takes the square root of the bracket. `"first-order"`, the published form, multiplies the
+      noise vector by $I - (h\beta/4)C$, whose covariance is too large by $(h\beta/4)^2C^2$.
     - `temperature`: $1/\beta$; `None` takes the posterior's.
     """
 
@@ -47,7 +47,7 @@ class ModifiedSGLD(LangevinSampler):
 
     @property
     def traits(self) -> Traits:
-        limit = 4.0  # where the added noise would need a negative variance
+        limit = 4.0  # above it the added noise would need a negative variance
         plain = Traits(s_power=1, s_limit=limit, clips_above=limit)
         whole = self.covariance is not None and self.covariance.controls_all
         return plain if whole else dataclasses.replace(plain, remedy=PARTIAL)

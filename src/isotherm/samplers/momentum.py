@@ -1,4 +1,4 @@
-"""What samplers with a momentum share: mass, friction, schemes and the sub-steps named by letter."""
+"""What samplers with a momentum share: mass, friction, schemes and the sub-steps, named by letter."""
 
 from typing import ClassVar, Literal
 
@@ -15,7 +15,7 @@ from isotherm.samplers.base import Sampler
 Scheme = Literal["euler", "euler-midpoint", "symmetric", "exponential"]
 
 
-# Largest s that each scheme bears. Without control, xi runs away at large s in the symmetric scheme too.
+# Largest s that each scheme tolerates. Without control, xi diverges at large s even in the symmetric scheme.
 S_LIMITS: dict[Scheme, float] = {"euler": 0.25, "euler-midpoint": 1.0, "symmetric": 4.0, "exponential": 0.02}
 UNCONTROLLED_LIMIT = 0.5
 
@@ -81,7 +81,7 @@ class MomentumSampler(Sampler):
 
     @property
     def bias_orders(self) -> tuple[int, int]:
-        """Orders of the bias with noisy and with exact gradients: 2 if symmetric and no noise is left to itself."""
+        """Orders of the bias with noisy and with exact gradients: 2 if symmetric and all noise is controlled."""
         if self.scheme != "symmetric":
             return 1, 1
         return 2 if self.covariance is not None and self.covariance.controls_all else 1, 2
@@ -98,11 +98,11 @@ class MomentumSampler(Sampler):
 
 
 class Whitened(eqx.Module):
-    """M^-1/2 C M^-1/2 for a batch's C."""
+    """M^-1/2 C M^-1/2 for the C of a batch."""
 
     operator: LinearOperator
     root: PyTree
 
     def mv(self, x: PyTree) -> PyTree:
-        """The product with x."""
+        """Return the product with x."""
         return tree.divide(self.operator.mv(tree.divide(x, self.root)), self.root)

@@ -26,14 +26,14 @@ class SGHMC(MomentumSampler):
       p \leftarrow p - h\nabla\tilde U(\theta) - hAp + \eta, \quad
       \mathrm{Cov}\,\eta = \frac{2h}{\beta}\Bigl(AM - \frac{\beta h}{2}C\Bigr).$$
 
-    Scheme `"symmetric"`: half a drift, the gradient, the same kick with the friction on (p_old + p_new)/2, half a
-    drift. On a quadratic potential its positions have exactly the right variance at every stable step.
+    Scheme `"symmetric"`: half a drift, the gradient, the same kick with the friction on (p_old + p_new)/2, and half a
+    drift. On a quadratic potential the variance of its positions is exact at every stable step.
 
     **Arguments:**
 
     - `step_size`, `friction`: h and A.
-    - `covariance`: how C is estimated; `None` leaves it out, and gradient noise then heats the chain. Where
-      the matrix is indefinite it is clipped (in the metric of M) and counted in `Info.clipped`.
+    - `covariance`: how C is estimated. With `None` it is left out, and gradient noise heats the chain. Directions in
+      which the matrix is negative (in the metric of M) are clipped and counted in `Info.clipped`.
     - `scheme`: `"euler"` or `"symmetric"`.
     - `mass`: diagonal M, one number or a pytree like the parameters.
     - `temperature`: $1/\beta$; `None` takes the posterior's.
@@ -76,7 +76,7 @@ class SGHMC(MomentumSampler):
     def temperatures(self, before: State, after: State, visited: PyTree) -> Temperatures:
         if self.scheme != "symmetric":
             return Temperatures(visited, self.leaf_temperatures(after.momentum))
-        # The gradient is taken half-way, where a quadratic potential is hotter than at the two ends.
+        # The gradient is taken halfway, where a quadratic potential is hotter than at the two ends.
         position = tree.multiply(0.5, tree.add_scaled(before.position, (1.0, after.position)))
         middle = tree.multiply(0.5, tree.add_scaled(before.momentum, (1.0, after.momentum)))
         h, A = at(self.step_size, before.step), at(self.friction, before.step)
@@ -110,7 +110,7 @@ class SGHMC(MomentumSampler):
         kinetic = self.kinetic_temperature(new)
         if self.scheme == "symmetric":
             state = self.drifted(state, 0.5)
-            # On a quadratic potential this is 1/beta at every step, and p'M^-1p is not.
+            # On a quadratic potential the mean of this is 1/beta at every step size; that of p'M^-1p is not.
             middle = tree.multiply(0.5, tree.add_scaled(p, (1.0, new)))
             kinetic = (1 + h * A / 2) * self.kinetic_temperature(middle)
         info = Info(

@@ -18,8 +18,8 @@ class SGLD(LangevinSampler):
     $$d\theta = -\nabla U\,dt + \sqrt{2\beta^{-1}}\,dW, \qquad
       \theta \leftarrow \theta - h\,\nabla\tilde U(\theta) + \sqrt{2h/\beta}\,R.$$
 
-    Nothing offsets the gradient noise: the chain is too hot by about $h\beta C/2$ in relative variance, so
-    the step must fall with the noise. The stationary density tends to $e^{-\beta U}$ as h tends to 0.
+    Nothing compensates for the gradient noise: relative variances are too large by about $h\beta C/2$, so the more
+    noise, the smaller the step must be. The stationary density tends to $e^{-\beta U}$ as h tends to 0.
 
     **Arguments:**
 
@@ -31,7 +31,7 @@ class SGLD(LangevinSampler):
     step_size: Hyper = required_hyper_parameter()
     temperature: Hyper | None = hyper_parameter(kw_only=True)
 
-    covariance: Covariance | None = eqx.field(default=None, init=False)  # the gradient noise is left in
+    covariance: Covariance | None = eqx.field(default=None, init=False)  # gradient noise is not controlled
 
     @property
     def traits(self) -> Traits:

@@ -17,7 +17,7 @@ class SGNHT(AdaptiveLangevin):
 
     If C = sigma^2 M with sigma constant, the stationary density is
     $e^{-\beta H}e^{-\beta\mu(\xi-\bar\xi)^2/2}$ with $\bar\xi = A + \beta h\sigma^2/2$. For any other C it is
-    not the target: the thermostat holds the mean temperature and hides that directions differ.
+    not the target: the thermostat holds the mean temperature, which hides that directions differ.
     Scheme `"euler"`:
 
     $$\theta \leftarrow \theta + hM^{-1}p, \quad
@@ -27,10 +27,10 @@ class SGNHT(AdaptiveLangevin):
     **Arguments:**
 
     - `step_size`, `friction`: h and A.
-    - `scheme`: `"euler"`; `"euler-midpoint"`, whose thermostat feels the mean of the old and the new momentum; or
-      `"symmetric"`, of second order.
-    - `thermal_mass`: mu, N_d where `None`; infinite freezes xi.
-    - `initial_xi`: xi before the first step; A where `None`.
+    - `scheme`: `"euler"`; `"euler-midpoint"`, whose thermostat is driven by the mean of the old and the new momentum;
+      or `"symmetric"`, of second order.
+    - `thermal_mass`: mu; N_d if `None`. If infinite, xi stays constant.
+    - `initial_xi`: xi before the first step; A if `None`.
     - `mass`: diagonal M, one number or a pytree like the parameters.
     - `temperature`: $1/\beta$; `None` takes the posterior's.
     """
@@ -43,4 +43,4 @@ class SGNHT(AdaptiveLangevin):
     initial_xi: Float[Array, ""] | float | None = hyper_parameter(kw_only=True)
     temperature: Hyper | None = hyper_parameter(kw_only=True)
 
-    covariance: Covariance | None = eqx.field(default=None, init=False)  # the gradient noise is left to xi
+    covariance: Covariance | None = eqx.field(default=None, init=False)  # xi absorbs the gradient noise

@@ -1,12 +1,12 @@
-"""What a sampler says about itself, in plain numbers that are kept with its draws."""
+"""The traits of a sampler: plain values that are saved with its draws."""
 
 import dataclasses
 from typing import Any
 
 from isotherm.hyper import Hyper
 
-# Remedies that several samplers share
-UNCONTROLLED = "control the noise, with `iso.CCAdL` and `iso.Dense()`, or reduce step_size"
+# Remedies of several samplers.
+UNCONTROLLED = "control the noise with `iso.CCAdL` and `iso.Dense()`, or reduce step_size"
 EXPLICIT = 'reduce step_size, or use scheme="symmetric"'
 PARTIAL = "reduce step_size, raise batch_size, or control all directions with `iso.Dense()`"
 
@@ -18,8 +18,8 @@ class Thermostat:
     - `friction`: A, the mean of xi if all gradient noise is controlled.
     - `start`: xi before the first step.
     - `mass`: mu; `None` is the number of parameters.
-    - `controlled`: whether a covariance takes up the gradient noise. If not, xi has to: its mean is larger by the
-      friction that the noise calls for.
+    - `controlled`: whether a covariance absorbs the gradient noise. If not, xi has to, and its mean is larger by the
+      friction that balances the noise.
     """
 
     friction: float
@@ -28,7 +28,7 @@ class Thermostat:
     controlled: bool
 
     def mean(self, noise_friction: float | None) -> float | None:
-        """The mean of xi by theory, given the friction that gradient noise calls for."""
+        """Return the theoretical mean of xi, given the friction that balances the gradient noise."""
         if self.controlled:
             return self.friction
         return None if noise_friction is None else self.friction + noise_friction
@@ -36,17 +36,17 @@ class Thermostat:
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-    """What the rest of the library needs to know of a sampler to choose, warn and judge.
+    """What the rest of the library needs to know about a sampler to choose settings, warn and judge.
 
     - `s_power`: s, the largest eigenvalue of S, grows with this power of the step size: 2 with a momentum, 1 without.
     - `scheme`: the name of the discretisation, for messages.
     - `s_limit`: largest s at which draws can be trusted; `None` if no limit is known.
-    - `bias_order`: power of the step size with which averages are biased, and `exact_bias_order` the same with
-      exact gradients.
-    - `clips_above`: s from which the added noise would need a negative variance; `None` if that cannot happen.
-    - `friction`: A, where it is a number.
-    - `thermostat`: of samplers with a thermostat whose settings are numbers.
-    - `alternative`: a setting of the same sampler that bears a larger s, and that s: `('scheme="symmetric"', 4.0)`.
+    - `bias_order`: the power of the step size in the bias of averages; `exact_bias_order`: the same with exact
+      gradients.
+    - `clips_above`: s above which the added noise would need a negative variance; `None` if that cannot happen.
+    - `friction`: A; `None` if there is none or it follows a schedule.
+    - `thermostat`: the thermostat; `None` if there is none or its friction follows a schedule.
+    - `alternative`: a setting of the sampler that tolerates a larger s, and that s: `('scheme="symmetric"', 4.0)`.
     - `remedy`: what to change first if variances are off.
     """
 
@@ -62,17 +62,17 @@ class Traits:
     remedy: str = "reduce step_size or raise batch_size"
 
     def step_for(self, h: float, s: float, target: float) -> float:
-        """The step size at which s is `target`, given that it is `s` at step size `h`."""
+        """Return the step size at which s is `target`, given that it is `s` at step size `h`."""
         return h / (s / target) ** (1 / self.s_power)
 
 
 def constant(value: Hyper | None) -> float | None:
-    """A hyper-parameter as a number; `None` for a schedule and for one that is not set."""
+    """Return a hyper-parameter as a number; `None` for a schedule and for one that is not set."""
     return None if value is None or callable(value) else float(value)
 
 
 def traits_from_json(record: dict[str, Any]) -> Traits:
-    """The inverse of `dataclasses.asdict`."""
+    """Return the traits that `dataclasses.asdict` turned into `record`."""
     thermostat, alternative = record["thermostat"], record["alternative"]
     return Traits(
         **record

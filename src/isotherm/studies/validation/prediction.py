@@ -58,14 +58,14 @@ def why(case: Case, model: Linear, state: Stationary) -> str:
     if state.clipped:
         return f"friction too weak for the noise: {state.clipped} direction(s) clipped, which stay hot"
     sampler, white = case.sampler, dataclasses.replace(model, epoch=0, carry=0.0)
-    before, left = _worst(sampler, state, model), {}
+    before, remaining = _worst(sampler, state, model), {}
     if model.epoch:
-        left[_NOT_WHITE] = _worst(sampler, theory.predict(sampler, white), white)
+        remaining[_NOT_WHITE] = _worst(sampler, theory.predict(sampler, white), white)
     full = _controlled(sampler)
     if full is not None:
-        left[_uncontrolled(sampler)] = _worst(full, theory.predict(full, model), model)
-    cause = min(left, key=left.__getitem__, default="")
-    if cause and left[cause] < 0.75 * before:
+        remaining[_uncontrolled(sampler)] = _worst(full, theory.predict(full, model), model)
+    cause = min(remaining, key=remaining.__getitem__, default="")
+    if cause and remaining[cause] < 0.75 * before:
         return cause
     if model.epoch:  # every control assumes white noise
         return _NOT_WHITE
@@ -85,7 +85,7 @@ def _uncontrolled(sampler: Sampler) -> str:
 
 
 def _controlled(sampler: Sampler) -> Sampler | None:
-    """Return the same dynamics with a dense covariance, or `None` if it has one already."""
+    """Return the same dynamics with a dense covariance, or `None` if the sampler has one already."""
     match sampler:
         case SGNHT():
             settings = {"scheme": sampler.scheme, "mass": sampler.mass}

@@ -1,4 +1,4 @@
-"""What a scheme gives at its finite step: the exact stationary moments of its linear recursion.
+"""The exact stationary moments of a scheme at a finite step, from its linear recursion.
 
 On a Gaussian target a step is linear, x' = F x + eta with x = (theta, p), so its stationary covariance solves
 X = F X F' + Cov(eta). This also holds for noise that depends on theta, with the mean of its covariance. The
@@ -178,12 +178,12 @@ def symmetric(
     C_hat = C_hat if P.ndim == 2 else np.diag(C_hat)[:, None, None]
     S = h**2 / model.T * C_hat @ inverse_mass
     inverse = np.linalg.inv(eye + inverse_of(S) / 4)
-    rubbed = drift(inverse_mass, h / 2).then(friction(keeps * eye, added))
+    damped = drift(inverse_mass, h / 2).then(friction(keeps * eye, added))
     kicked = kick(P, eye - inverse @ S / 2, h * inverse, np.zeros_like(P))
-    moves = rubbed.then(drift(inverse_mass, h / 2)).then(kicked)
+    moves = damped.then(drift(inverse_mass, h / 2)).then(kicked)
     X = stationary(moves, C, carry=model.carry, epoch=model.epoch)
     state, k = _finished(X, model, moves), P.shape[-1]
-    after = (rubbed.F @ X @ transposed(rubbed.F) + rubbed.white)[..., k:, k:]
+    after = (damped.F @ X @ transposed(damped.F) + damped.white)[..., k:, k:]
     return state, (state.kinetic + _temperature(after, model)) / 2
 
 
@@ -213,8 +213,8 @@ def thermostatted(
     """
 
     def excess(xi: float) -> float:
-        state, felt = step(model, h, A, xi, C_hat)
-        return felt - model.T if state.finite else np.inf
+        state, driving = step(model, h, A, xi, C_hat)
+        return driving - model.T if state.finite else np.inf
 
     # Scan from strong friction, below 1/h where Euler's damping changes sign, down to the first xi that is too hot.
     grid = np.linspace(0.9, -0.9, 37) / h

@@ -89,7 +89,9 @@ def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
     report = copy / "first-failure.json"
     report.unlink(missing_ok=True)
     paths_of_tests = [f"tests/{test_file(copy / 'tests', file)}" for file in files]
-    paths = os.pathsep.join(str(copy / part) for part in ("src", "tests"))
+    paths = os.pathsep.join(
+        [*(str(copy / part) for part in ("src", "tests")), os.environ.get("PYTHONPATH", "")]
+    )
     options = ["-x", "-m", "not slow", "-p", "planted.watch", "-p", "no:cacheprovider"]
     began = time.perf_counter()
     try:

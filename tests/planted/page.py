@@ -38,11 +38,12 @@ AREAS = {
     ),
     "Chains, tuning, draws and judging": (
         "tree.py",
+        "keys.py",
         "chains/",
         "tuning/",
         "sampling/",
         "judging/",
-        "draws.py",
+        "draws/",
     ),
     "Predictions, scores and models of other libraries": (
         "prediction/",

@@ -29,6 +29,7 @@ class Outcome:
     - `kept`: the draws.
     - `lanes`: all chains after their last step.
     - `last_finite`: the last position of each lane that is known to be finite.
+    - `anchors`: the last anchors of each lane, if they move.
     - `oldest`: positions and anchors just before the anchors last moved, when their noise was largest.
     - `steps`: the number of steps taken; `interrupted`: whether Ctrl-C ended the run; `seconds`: how long it took.
     """
@@ -36,6 +37,7 @@ class Outcome:
     kept: loop.Kept
     lanes: loop.Lane
     last_finite: PyTree
+    anchors: Anchor | None
     oldest: tuple[PyTree, Anchor | None]
     steps: int
     interrupted: bool
@@ -111,6 +113,7 @@ def drive(
         kept=store.result(lanes),
         lanes=lanes,
         last_finite=last_finite,
+        anchors=program.anchors,
         oldest=oldest or (lanes.state.position, program.anchors),
         steps=step,
         interrupted=interrupted,

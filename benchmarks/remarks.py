@@ -71,7 +71,7 @@ class Scaled(iso.extend.Covariance):
 
     has_root = True
     controls_all = True
-    bears_large_steps = True
+    tolerates_large_steps = True
 
     @property
     def dense(self):

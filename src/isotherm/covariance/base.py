@@ -72,7 +72,7 @@ class Covariance(eqx.Module):
     """Whether `sqrt_remainder` works, which SGHMC and ModifiedSGLD need."""
     controls_all: eqx.AbstractClassVar[bool]
     """Whether the average converges to all of C, so that no noise goes uncontrolled."""
-    bears_large_steps: eqx.AbstractClassVar[bool]
+    tolerates_large_steps: eqx.AbstractClassVar[bool]
     """Whether `solve_shifted` is accurate enough for the symmetric scheme at s above 0.5."""
 
     def __check_init__(self) -> None:

@@ -39,7 +39,17 @@ class DenseOperator(Operator):
 
 
 class Dense(Covariance):
-    __doc__ = f"""The full matrix: O(d^2) memory and work per step. {Covariance.__doc__}"""
+    """The full matrix: O(d^2) memory and work per step.
+
+    **Arguments:**
+
+    - `estimate`: `"contrasts"`, unbiased and free: differences between sums over parts of the batch; or `"exact"`,
+      the paper's formula from one gradient per row.
+    - `averaging`: floor of the weight of a new batch, kappa_t = max(1/t, floor); 0 is the paper's plain average. A
+      function of t = 1, 2, ... gives any other schedule.
+    - `contrasts`: number of contrasts per batch. One is free, from the two halves of the batch; of several, each
+      costs one more backward pass.
+    """
 
     estimate: Estimate = eqx.field(default="contrasts", static=True)
     averaging: Averaging = 0.0
@@ -47,7 +57,7 @@ class Dense(Covariance):
 
     has_root = True
     controls_all = True
-    bears_large_steps = True
+    tolerates_large_steps = True
 
     def seed(self, num_parameters: int) -> tuple[int, int]:
         # The average of a few contrasts spans few directions, each with far too large an eigenvalue. With four

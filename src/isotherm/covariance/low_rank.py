@@ -74,7 +74,16 @@ class Pending(eqx.Module):
 
 
 class DiagonalLowRank(Covariance):
-    __doc__ = f"""The diagonal and `rank` leading directions. {Covariance.__doc__}
+    """The diagonal and `rank` leading directions: O(rank d) memory and work per step.
+
+    **Arguments:**
+
+    - `estimate`: `"contrasts"`, unbiased and free: differences between sums over parts of the batch; or `"exact"`,
+      the paper's formula from one gradient per row.
+    - `averaging`: floor of the weight of a new batch, kappa_t = max(1/t, floor); 0 is the paper's plain average. A
+      function of t = 1, 2, ... gives any other schedule.
+    - `contrasts`: number of contrasts per batch. One is free, from the two halves of the batch; of several, each
+      costs one more backward pass.
     - `rank`: number of directions. They are the leading eigenvectors of the running average, tracked by merging
       `rank` contrasts at a time into a truncated eigendecomposition; what they leave out goes to the diagonal, so
       that the diagonal of C is preserved. Memory is 2 rank d numbers, and as much again during a step. Take one to
@@ -88,7 +97,7 @@ class DiagonalLowRank(Covariance):
 
     has_root = True
     controls_all = False
-    bears_large_steps = True
+    tolerates_large_steps = True
 
     def __check_init__(self) -> None:
         check_count("rank", self.rank, minimum=1)

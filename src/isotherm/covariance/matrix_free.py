@@ -49,7 +49,7 @@ class MatrixFree(Covariance):
     contrasts = 1
     has_root = False
     controls_all = False
-    bears_large_steps = False
+    tolerates_large_steps = False
 
     @property
     def needs(self) -> Needs:

@@ -41,7 +41,7 @@ class AdaptiveLangevin(MomentumSampler):
     @property
     def traits(self) -> Traits:
         symmetric = UNCONTROLLED_LIMIT
-        if self.covariance is not None and self.covariance.bears_large_steps:
+        if self.covariance is not None and self.covariance.tolerates_large_steps:
             symmetric = S_LIMITS["symmetric"]
         noisy, exact = self.bias_orders
         remedy = EXPLICIT if self.scheme == "euler" else Traits.remedy

@@ -53,7 +53,7 @@ MODULES = {
     "isotherm.data": ("load", "Weighted", "sparse_rows", "sparse_dot"),
     "isotherm.tables.regression": ("regression",),
     "isotherm.tables.forecast": ("forecast",),
-    "isotherm.judging.record": ("Diagnosis",),
+    "isotherm.judging.diagnosis": ("Diagnosis",),
     "isotherm.draws.record": ("RunRecord",),
     "isotherm.prediction.record": ("Prediction",),
     "isotherm.prediction.likelihood": ("LogLikelihood",),

@@ -18,7 +18,7 @@ import numpy as np
 
 import isotherm as iso
 from isotherm import plots
-from isotherm.judging.record import Diagnosis
+from isotherm.judging.diagnosis import Diagnosis
 from isotherm.plots.style import BAND, EXACT, METHODS, MUTED, tidy
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ _LATER = {
     "predict": "isotherm.prediction",
     "log_likelihood": "isotherm.prediction",
     "with_log_likelihood": "isotherm.prediction",
-    "report": "isotherm.reporting.run",
+    "report": "isotherm.reporting.report",
     "reference_posterior": "isotherm.sampling.reference",
 }
 _PACKAGES = ("data", "extend", "interop", "plots", "scores", "tables")
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from isotherm.prediction import log_likelihood as log_likelihood
     from isotherm.prediction import predict as predict
     from isotherm.prediction import with_log_likelihood as with_log_likelihood
-    from isotherm.reporting.run import report as report
+    from isotherm.reporting.report import report as report
     from isotherm.sampling.by_hand import setup as setup
     from isotherm.sampling.reference import reference_posterior as reference_posterior
     from isotherm.sampling.sample import sample as sample

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.sampling.checks import as_key
+from isotherm.keys import as_key
 from support.models import call
 from support.table import SAMPLERS
 

@@ -83,7 +83,7 @@ def test_chunks_do_not_move_the_refreshes(quick_compilation):
     ensemble = launch([draws.setup], positions, Length(4, 30), jax.random.key(0))
     for chunk in (1, 4, 100):
         outcome = drive(ensemble, progress=False, title="", chunk_steps=chunk)
-        np.testing.assert_array_equal(outcome.kept.position, draws.posterior)
+        np.testing.assert_array_equal(outcome.kept.params, draws.posterior)
         # The last of them before step 28, which is draw 22 after 5 of burn-in.
         np.testing.assert_array_equal(outcome.anchors.theta, draws.posterior[:, 22])
     assert draws.record.data_passes == pytest.approx(35 * 20 / N + 5)

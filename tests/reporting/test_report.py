@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.reporting import citation, page, run
-from isotherm.reporting.record import diagnosis_from_json, diagnosis_to_json, summary_to_json
+from isotherm.reporting import citation, page
+from isotherm.reporting import report as report_module
+from isotherm.reporting.to_json import diagnosis_from_json, diagnosis_to_json, summary_to_json
 from support.browser import look
 from support.made_run import made_diagnosis, made_draws
 
@@ -68,8 +69,8 @@ def test_figures_fit_a_phone_and_show_the_parameters_of_the_summary(monkeypatch)
     draws = made_draws(columns=2)
     draws.labels["coefficients"][0][1] = "sigma"
     drawn = []
-    monkeypatch.setattr(run, "to_png", lambda figure: drawn.append(figure) or b"")
-    assert list(run.images(draws, draws.summary())) == ["traces", "marginals", "temperatures"]
+    monkeypatch.setattr(report_module, "to_png", lambda figure: drawn.append(figure) or b"")
+    assert list(report_module.images(draws, draws.summary())) == ["traces", "marginals", "temperatures"]
     assert {figure.get_figwidth() for figure in drawn} == {5.4}
     values = {"intercept": 0, "sigma": 1, "a_rather_long_name_of_a_column_1": 2}
     titles = [ax.get_title(loc="left") for ax in drawn[1].axes]
@@ -79,7 +80,7 @@ def test_figures_fit_a_phone_and_show_the_parameters_of_the_summary(monkeypatch)
         x = ax.collections[1].get_paths()[0].vertices[:, 0]  # the filled middle 90 %
         np.testing.assert_allclose([x.min(), x.max()], [low, high])
     without = dataclasses.replace(draws, stats={"configurational_temperature": np.ones(4)})
-    assert list(run.images(without, draws.summary())) == ["traces", "marginals"]
+    assert list(report_module.images(without, draws.summary())) == ["traces", "marginals"]
 
 
 def test_of_many_parameters_the_worst_and_the_first_are_shown(whole):

@@ -4,7 +4,7 @@ import numpy as np
 
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import About, Reason
-from isotherm.judging.record import Block, Diagnosis, Thermostat
+from isotherm.judging.diagnosis import Block, Diagnosis, Thermostat
 from support.made import made_record
 
 CHAINS, LENGTH = 4, 200

@@ -24,6 +24,11 @@ def warn(text: str, *, stacklevel: int) -> None:
     warnings.warn(text, IsothermWarning, stacklevel=stacklevel + 1)
 
 
+def about_distance(distance: float) -> str:
+    """Return a sentence on a warm-up that stopped far from the mode, in standard deviations."""
+    return f"The warm-up stopped {distance:.2g} standard deviations from the mode. Choose an `init` closer to it."
+
+
 def about_plan(sampler: Sampler, minibatch: MinibatchPlan) -> Iterator[str]:
     """Yield a sentence if the sampler assumes noise that is independent from step to step and the plan's is not."""
     if sampler.assumes_white_noise and not minibatch.white:

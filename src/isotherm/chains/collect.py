@@ -35,7 +35,7 @@ def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> lis
     status = _sentences(ensemble, outcome)
     moments = finish(outcome.lanes.accumulator)
     refined = _refined(ensemble, outcome, moments, np.flatnonzero(ended < 0))
-    drawn = jax.tree.leaves(outcome.kept.position)[0].shape[1]
+    drawn = jax.tree.leaves(outcome.kept.params)[0].shape[1]
     lengths = np.where(ended < 0, drawn, np.clip((ended - setup.burn_in) // setup.thinning, 0, drawn))
     per_parameter = [t.reshape(len(ended), -1) for t in jax.tree.leaves(moments.temperature)]
     stats: dict[str, Any] = {
@@ -50,7 +50,7 @@ def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> lis
         lanes = slice(i * num_chains, (i + 1) * num_chains)
         noise = _final_noise(ensemble, outcome, member, lanes, stacklevel=stacklevel + 1)
         draws = Draws(
-            posterior=_pick(outcome.kept.position, lanes),
+            posterior=_pick(outcome.kept.params, lanes),
             stats=_pick(stats, lanes),
             moments=Moments(
                 count=moments.count[lanes],

@@ -53,9 +53,9 @@ class Lane(eqx.Module):
 
 
 class Kept(eqx.Module):
-    """What is kept of one step: the position and the scalars of the step."""
+    """What is kept of one step: the parameters, as draws have them, and the scalars of the step."""
 
-    position: PyTree[Array]
+    params: PyTree[Array]
     stats: dict[str, Array]
 
 

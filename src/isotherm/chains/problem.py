@@ -23,13 +23,13 @@ class Problem:
     """What chains are run on. `isotherm.sampling.prepare` makes one.
 
     - `posterior`: as the user gave it, over constrained parameters.
-    - `free`: the density of the free parameters, which chains hold in 32 bits or more.
+    - `density`: the density of the free parameters, which chains hold in 32 bits or more.
     - `data`, `num_data`: the rows on the device, and their number.
     - `init`: free parameters to start from, with a leading axis of chains if `per_chain`.
     """
 
     posterior: Posterior
-    free: Posterior
+    density: Posterior
     data: PyTree[Array]
     num_data: int
     init: PyTree[Array]
@@ -53,7 +53,7 @@ class Problem:
                     f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity."
                 )
         index = np.unique(np.linspace(0, self.num_data - 1, min(self.num_data, _CHECKED_ROWS)).astype(int))
-        densities = _log_densities(self.free, positions, self.data, jnp.asarray(index, jnp.int32))
+        densities = _log_densities(self.density, positions, self.data, jnp.asarray(index, jnp.int32))
         likelihoods, priors = (np.asarray(x) for x in densities)
         bad_chain, bad_row = np.nonzero(~np.isfinite(likelihoods))
         if len(bad_chain):

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isotherm.reporting.record import diagnosis_from_json, diagnosis_to_json, summary_to_json
-from isotherm.reporting.run import images, run_page
+from isotherm.reporting.report import images, run_page
+from isotherm.reporting.to_json import diagnosis_from_json, diagnosis_to_json, summary_to_json
 from isotherm.storage import write_text
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
-    from isotherm.judging.record import Diagnosis
+    from isotherm.judging.diagnosis import Diagnosis
     from isotherm.judging.summary import Summary
 
 DRAWS, SUMMARY, DIAGNOSIS, REPORT = "draws.iso", "summary.json", "diagnosis.json", "report.html"

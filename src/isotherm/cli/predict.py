@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace) -> int:
         say(f"\nscored against `{found.model.target}` of the table\n{found.log_likelihood}{found.scores}")
     say(f"predictions {options.out}: {', '.join(found.columns)}")
     if options.json:
-        from isotherm.reporting.record import plain
+        from isotherm.reporting.to_json import plain
 
         record = {
             "exit_code": code,

@@ -142,7 +142,7 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     assessment = summary if diagnosis is None else diagnosis
     code = 130 if interrupted else 1 if assessment.problems else 0
     if options.json:
-        from isotherm.reporting.record import summary_to_json
+        from isotherm.reporting.to_json import summary_to_json
 
         print(
             json.dumps(

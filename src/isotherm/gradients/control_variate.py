@@ -51,7 +51,10 @@ class ControlVariate(Gradient):
                 raise must("order", "1 if `refresh` is given, which computes no Hessian", self.order)
 
     def bound(self, posterior: Posterior, data: PyTree, start: PyTree) -> "ControlVariate":
-        """Return a copy with posterior, anchor and sums filled in where they are missing: one pass over the data."""
+        """Return a copy with posterior, anchor and sums filled in where they are missing.
+
+        That takes one pass over the data, unless `refresh` is given.
+        """
         if self.sums is not None:
             return self
         posterior = posterior if self.posterior is None else self.posterior
@@ -62,8 +65,12 @@ class ControlVariate(Gradient):
         for (name, a), x in zip(tree.named_leaves(anchor), jax.tree.leaves(start), strict=True):
             if a.shape != x.shape:
                 raise must(f"anchor.{name}" if name else "anchor", f"of shape {x.shape}", a)
-        total = passes.sums(posterior, data, anchor, order=self.order)
-        like = tree.ravel(anchor).dtype
+        flat = tree.ravel(anchor)
+        like = flat.dtype
+        if self.refresh is None:
+            total = passes.sums(posterior, data, anchor, order=self.order)
+        else:  # each chain takes the sums at its own anchor before the first step
+            total = (jnp.zeros(()), jnp.zeros_like(flat), None)
         sums = jax.tree.map(lambda x: jnp.asarray(x, like), total)
         return ControlVariate(posterior, order=self.order, anchor=anchor, refresh=self.refresh, sums=sums)
 

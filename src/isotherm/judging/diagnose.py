@@ -8,15 +8,15 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
+from isotherm import keys
 from isotherm.errors import must
+from isotherm.judging.diagnosis import Block, Diagnosis, Thermostat
 from isotherm.judging.estimate import Estimate, mean
 from isotherm.judging.halving import Halving, halve
 from isotherm.judging.heat import Heat, heat
 from isotherm.judging.modes import Mode, other_modes
 from isotherm.judging.reach import MissedTail, missed_tail
-from isotherm.judging.record import Block, Diagnosis, Thermostat
 from isotherm.judging.summary import Summary
-from isotherm.sampling.checks import as_key
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -49,31 +49,32 @@ def diagnose(
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
-    keys = jax.random.split(as_key(seed), 4)
+    split = jax.random.split(jax.random.fold_in(keys.as_key(seed), keys.DIAGNOSIS), 4)
     summary, setup = draws.summary(), draws.setup
     problems, notes = list(summary.problems), []
     if not summary.rows:
-        return Diagnosis(False, summary.verdict, summary.problems, (), (), None, summary, None, None, None)
-    temperatures = halving = modes = None
+        return Diagnosis(ok=False, verdict=summary.verdict, problems=summary.problems, summary=summary)
+    temperatures = halving = modes = tail = None
     if setup is None:
         notes.append(
             "Fresh gradients, chains of half the step and the search for other modes need the run itself, "
             "which draws from a file do not hold."
         )
     else:
-        temperatures = heat(draws, setup, effort=effort, key=keys[0])
+        temperatures = heat(draws, setup, effort=effort, key=split[0])
         if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append(
                 "Chains of half the step were not run and other modes were not searched for: the chains have not "
                 "mixed."
             )
         else:
-            modes = other_modes(draws, setup, effort=effort, key=keys[2])
-            problems += _about_tail(draws, summary, missed_tail(draws, setup, key=keys[3]))
+            modes = other_modes(draws, setup, effort=effort, key=split[2])
+            tail = missed_tail(draws, setup, key=split[3])
+            problems += _about_tail(draws, summary, tail)
             if callable(h := setup.sampler.step_size) or _scheduled(setup.sampler):
                 notes.append("Chains of half the step were not run: a setting follows a schedule.")
             else:
-                halving = halve(draws, setup, float(h) / 2, effort=effort, key=keys[1], progress=progress)
+                halving = halve(draws, setup, float(h) / 2, effort=effort, key=split[1], progress=progress)
                 if halving is None:
                     problems.append("chains of half the step, started from these draws, failed")
     thermostat = _thermostat(draws)
@@ -86,16 +87,17 @@ def diagnose(
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return Diagnosis(
-        not problems,
-        verdict,
-        tuple(problems),
-        tuple(notes),
-        blocks,
-        thermostat,
-        summary,
-        temperatures,
-        halving,
-        modes,
+        ok=not problems,
+        verdict=verdict,
+        problems=tuple(problems),
+        summary=summary,
+        notes=tuple(notes),
+        blocks=blocks,
+        thermostat=thermostat,
+        heat=temperatures,
+        halving=halving,
+        modes=modes,
+        tail=tail,
     )
 
 

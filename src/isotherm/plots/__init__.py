@@ -4,7 +4,6 @@ from isotherm.plots.chains import convergence as convergence
 from isotherm.plots.chains import traces as traces
 from isotherm.plots.density import marginals as marginals
 from isotherm.plots.density import pairs as pairs
-from isotherm.plots.heat import temperatures as temperatures
 from isotherm.plots.reliability import calibration as calibration
 from isotherm.plots.style import EXACT as EXACT
 from isotherm.plots.style import METHODS as METHODS
@@ -12,3 +11,4 @@ from isotherm.plots.style import Style as Style
 from isotherm.plots.style import new_figure as new_figure
 from isotherm.plots.style import require_matplotlib as require_matplotlib
 from isotherm.plots.style import save as save
+from isotherm.plots.temperatures import temperatures as temperatures

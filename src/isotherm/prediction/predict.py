@@ -8,9 +8,9 @@ from jaxtyping import Array, Key, PyTree
 from isotherm.data.rows import checked_rows
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
+from isotherm.keys import as_key
 from isotherm.prediction.blocks import blocks, chosen, in_a_row
 from isotherm.prediction.record import Prediction, checked_levels, joined, over_draws
-from isotherm.sampling.checks import as_key
 
 
 def predict(

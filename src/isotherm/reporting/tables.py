@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from isotherm.judging.record import Diagnosis, signed
+from isotherm.judging.diagnosis import Diagnosis, signed
 from isotherm.judging.summary import Row, Summary, fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html

@@ -116,9 +116,9 @@ def setups(
 
 def _for_free_parameters(gradient: Gradient, problem: Problem) -> Gradient:
     """Return the gradient for the free parameters, if its posterior is open or is the user's posterior."""
-    target = getattr(gradient, "posterior", problem.free)
+    target = getattr(gradient, "posterior", problem.density)
     if hasattr(gradient, "posterior") and (target is None or target is problem.posterior):
-        gradient = eqx.tree_at(lambda g: g.posterior, gradient, problem.free, is_leaf=lambda x: x is None)
+        gradient = eqx.tree_at(lambda g: g.posterior, gradient, problem.density, is_leaf=lambda x: x is None)
     if isinstance(gradient, ControlVariate) and gradient.anchor is not None and gradient.sums is None:
         anchor = freed(gradient.anchor, problem.posterior)
         gradient = eqx.tree_at(lambda g: g.anchor, gradient, anchor)

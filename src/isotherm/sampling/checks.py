@@ -3,10 +3,8 @@
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import PyTree
 
 from isotherm.chains.problem import fingerprint
 from isotherm.chains.setup import Setup
@@ -37,6 +35,12 @@ def check_kinds(
             hint = f"Write `{value.__name__}(...)`." if isinstance(value, type) else ""
             where = "iso" if kind is Posterior else "iso.extend"
             raise must(name, f"an `{where}.{kind.__name__}`", value, hint, error=TypeError)
+
+
+def check_posterior(posterior: Any) -> None:
+    """Raise if `posterior` is not an `iso.Posterior`."""
+    if not isinstance(posterior, Posterior):
+        raise must("posterior", "an `iso.Posterior`", posterior, error=TypeError)
 
 
 def check_open(**arguments: Any) -> None:
@@ -99,22 +103,6 @@ def check_steps(steps: int) -> None:
     """Raise if 32 bits cannot count the steps, by which random numbers are addressed."""
     if steps >= 2**31:
         raise must("burn_in + num_draws * thinning", "below 2^31", steps)
-
-
-def as_key(seed: Any) -> Key[Array, ""]:
-    """Return a typed key made from an integer or a key."""
-    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
-        if seed.ndim:
-            raise must(
-                "seed", "one key", seed, "Pass one of them; the keys of all chains are derived from it."
-            )
-        return seed
-    if isinstance(seed, jax.Array | np.ndarray) and seed.dtype == np.uint32 and seed.shape == (2,):
-        return jax.random.wrap_key_data(jnp.asarray(seed))
-    number = check_count("seed", seed, minimum=0)
-    # A key is seeded by 32 bits. Higher bits are folded in, so that no two seeds below 2^64 share a chain.
-    key = jax.random.key(number % 2**32)
-    return key if number < 2**32 else jax.random.fold_in(key, (number >> 32) % 2**32)
 
 
 def check_init_scale(init_scale: float) -> float:

@@ -13,6 +13,7 @@ from isotherm.chains.starts import GivenStarts
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import RunRecord, SamplerRecord
 from isotherm.errors import check_count, missing_extra
+from isotherm.keys import as_key
 from isotherm.posterior import Posterior
 from isotherm.progress import StepProgress
 from isotherm.samplers.traits import Traits
@@ -51,14 +52,14 @@ def reference_posterior(
     num_draws = check_count("num_draws", num_draws, minimum=1)
     warmup = check_count("warmup", warmup, minimum=20)
     num_chains = check_count("num_chains", num_chains, minimum=1)
-    key, scale = checks.as_key(seed), checks.check_init_scale(init_scale)
+    key, scale = as_key(seed), checks.check_init_scale(init_scale)
     problem = prepare(posterior, data, init, num_chains=num_chains, init_per_chain=None, latents_allowed=True)
     stream = jax.random.fold_in(key, keys.REFERENCE)
     split = jax.random.split(stream, num_chains)
     starts = GivenStarts(problem.init, problem.per_chain, scale)
     positions = starts.positions(num_chains, key=stream)
     problem.check_starts(positions)
-    constraint, density = posterior.constraint, problem.free
+    constraint, density = posterior.constraint, problem.density
     began, chains = time.perf_counter(), []
     with StepProgress(num_chains * (warmup + num_draws), 1.0, show=progress, title="NUTS") as bar:
         for c in range(num_chains):

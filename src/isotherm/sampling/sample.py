@@ -8,17 +8,18 @@ from jaxtyping import Array, Key, PyTree
 from isotherm.chains.ensemble import Length
 from isotherm.chains.run import run
 from isotherm.chains.setup import Setup
-from isotherm.data.plans import MinibatchPlan, WithReplacement
+from isotherm.data.plans import MinibatchPlan
 from isotherm.draws import Draws
+from isotherm.draws.record import Reason
 from isotherm.errors import check_count, must
-from isotherm.gradients.minibatch import Gradient, Minibatch
+from isotherm.gradients.minibatch import Gradient
+from isotherm.keys import as_key
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
-from isotherm.samplers import CCAdL
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import checks
 from isotherm.sampling.by_hand import Choices, setups
-from isotherm.sampling.warmup import warmup
+from isotherm.sampling.warmup import tuned
 
 
 def sample(
@@ -64,7 +65,7 @@ def sample(
     - `preconditioner`: coordinates in which the chains move; those of the parameters if `None`.
     - `progress`: show a bar, on a terminal or in a notebook.
     """
-    key = checks.as_key(seed)
+    key = as_key(seed)
     length = _checked_length(num_chains, num_draws)
     if sampler is not None:
         if isinstance(init, Setup):
@@ -90,12 +91,14 @@ def sample(
             init_per_chain=init_per_chain,
             init_scale=init_scale or None,
         )
-        checks.check_kinds(posterior, CCAdL(1.0, 1.0), WithReplacement(), Minibatch())
+        checks.check_posterior(posterior)
         if isinstance(init, Setup):
             checks.check_setup(init, posterior, data, batch_size)
             setup = init
         else:
-            setup = warmup(posterior, data, init, batch_size=batch_size, seed=key, progress=progress)
+            setup = tuned(
+                posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2
+            )
         setup = _with_lengths(setup, burn_in, thinning)
     checks.check_steps(setup.burn_in + num_draws * setup.thinning)
     return run([setup], length, key, progress=progress, stacklevel=2)[0]
@@ -135,7 +138,7 @@ def sweep(
         )
     if isinstance(init, Setup):
         raise must("init", "a pytree of parameters if samplers are given", "a `Setup`")
-    key = checks.as_key(seed)
+    key = as_key(seed)
     length = _checked_length(num_chains, num_draws)
     choices = Choices(
         batch_size=batch_size,
@@ -159,9 +162,18 @@ def _checked_length(num_chains: int, num_draws: int) -> Length:
 
 
 def _with_lengths(setup: Setup, burn_in: int | None, thinning: int | None) -> Setup:
-    """Return the setup with another burn-in and thinning, if given."""
-    if burn_in is not None:
-        setup = dataclasses.replace(setup, burn_in=check_count("burn_in", burn_in, minimum=0))
-    if thinning is not None:
-        setup = dataclasses.replace(setup, thinning=check_count("thinning", thinning, minimum=1))
-    return setup
+    """Return the setup with another burn-in and thinning, if given, and with the reason that they were."""
+    given = {"burn_in": burn_in, "thinning": thinning}
+    given = {name: value for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        check_count(name, value, minimum=0 if name == "burn_in" else 1)
+    reasons = tuple(
+        Reason(reason.choice, str(given[reason.choice]), "given") if reason.choice in given else reason
+        for reason in setup.reasons
+    )
+    return dataclasses.replace(
+        setup,
+        burn_in=given.get("burn_in", setup.burn_in),
+        thinning=given.get("thinning", setup.thinning),
+        reasons=reasons,
+    )

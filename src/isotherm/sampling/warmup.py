@@ -6,6 +6,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import keys
 from isotherm.chains.setup import Setup
 from isotherm.errors import check_count, must
+from isotherm.keys import as_key
 from isotherm.posterior import Posterior
 from isotherm.progress import Progress
 from isotherm.sampling import checks
@@ -39,7 +40,22 @@ def warmup(
     - `progress`: show the current stage, on a terminal or in a notebook.
     - others as for `iso.sample`.
     """
-    key = checks.as_key(seed)
+    key = as_key(seed)
+    return tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
+
+
+def tuned(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    *,
+    batch_size: int | None,
+    key: Key[Array, ""],
+    progress: bool,
+    stacklevel: int,
+) -> Setup:
+    """Return the setup that `warmup` chooses. Warnings point `stacklevel` calls up."""
+    checks.check_posterior(posterior)
     problem = prepare(posterior, data, init, num_chains=1, init_per_chain=False)
     if problem.num_data < 2:
         raise must("data", "at least 2 rows", problem.num_data)
@@ -48,7 +64,7 @@ def warmup(
     problem.check_starts(jax.tree.map(lambda x: x[None], problem.init))
     first, second = jax.random.split(jax.random.fold_in(key, keys.WARMUP))
     with Progress("warm-up", show=progress) as bar:
-        tuned = tune_normal(problem, key=first, batch_size=batch_size, say=bar.say)
-        if isinstance(tuned, Setup):
-            return tuned
-        return explore(problem, tuned.why, key=second, batch_size=batch_size, say=bar.say)
+        setup = tune_normal(problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1)
+        if isinstance(setup, Setup):
+            return setup
+        return explore(problem, setup.why, key=second, batch_size=batch_size, say=bar.say)

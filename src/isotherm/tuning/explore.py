@@ -62,7 +62,7 @@ def explore(
     `why` is the reason for using this warm-up. `say` is called with a description of each stage.
     """
     began, keys = time.perf_counter(), jax.random.split(key, 8)
-    posterior, data, num_data = problem.free, problem.data, problem.num_data
+    posterior, data, num_data = problem.density, problem.data, problem.num_data
     size, given = tree.size(problem.init), batch_size is not None
     n = min(_ROWS, num_data) if batch_size is None else batch_size
     adam_rows = n
@@ -85,7 +85,7 @@ def explore(
         fit = _with_anchors(posterior, data, paths, between, fit, key=keys[7])
     h, n, all_rows = fit.step_size, fit.kernel.batch_size, fit.kernel.gradient.all_rows
     noise = "the gradient has no noise" if all_rows else f"s = {fit.s:.2g} at this step size"
-    thinning = max(1, round(_THINNING / h))
+    burn_in, thinning = math.ceil(_BURN_IN / h), max(1, round(_THINNING / h))
     reasons = (
         Reason(
             "start",
@@ -103,6 +103,7 @@ def explore(
             "step_size", f"{h:.3g}", f"the stiffest direction has frequency {math.sqrt(fit.stiffest):.2g}"
         ),
         Reason("friction", f"{_FRICTION:g}", "small, so that slow directions are not overdamped"),
+        Reason("burn_in", str(burn_in), f"{_BURN_IN:g} units of time"),
         Reason("thinning", str(thinning), f"one draw per {_THINNING:g} units of time"),
     )
     spent = _STARTS * (steps * adam_rows + _PILOT * first.kernel.batch_size) / num_data + 2 * _SKETCH_PASSES
@@ -119,7 +120,7 @@ def explore(
             problem.posterior.constraint,
         ),
         starts=NormalStarts(chart, _SPREAD * problem.temperature**0.5, points),
-        burn_in=math.ceil(_BURN_IN / h),
+        burn_in=burn_in,
         thinning=thinning,
         reasons=reasons,
         passes=spent,
@@ -262,7 +263,7 @@ def _pilot(problem: Problem, kernel: Kernel, points: PyTree[Array], key: Key[Arr
     end = jax.vmap(kernel.params)(outcome.last_finite)
     # A chain that failed saved no further positions: its last finite one replaces them.
     fill = lambda x, last: jnp.where(jnp.isfinite(x), x, last[:, None])
-    kept = jax.tree.map(jnp.asarray, outcome.kept.position)
+    kept = jax.tree.map(jnp.asarray, outcome.kept.params)
     if jax.tree.leaves(kept)[0].shape[1] == 0:  # all of them failed
         return jax.tree.map(lambda last: last[:, None], end)
     return jax.tree.map(lambda x, last: fill(x, last).at[:, -1].set(last), kept, end)

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import time
-import warnings
 from collections.abc import Callable
 
 import jax
@@ -11,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
+from isotherm.chains import advice
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
@@ -18,7 +18,6 @@ from isotherm.covariance import Dense, Diagonal
 from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
 from isotherm.data.weighted import Weighted
 from isotherm.draws.record import Reason
-from isotherm.errors import IsothermWarning
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
 from isotherm.kernel import Kernel
@@ -41,13 +40,18 @@ _SLOWEST = 25.0  # longest relaxation, in steps, that thinning and burn-in allow
 
 
 def tune_normal(
-    problem: Problem, *, key: Key[Array, ""], batch_size: int | None, say: Callable[[str], None]
+    problem: Problem,
+    *,
+    key: Key[Array, ""],
+    batch_size: int | None,
+    say: Callable[[str], None],
+    stacklevel: int = 1,
 ) -> Setup | NotNormal:
     """Return a setup for a posterior that is nearly normal around one mode, or the reason why it is not.
 
     `say` is called with a description of each stage.
     """
-    posterior, data, start, began = problem.free, problem.data, problem.init, time.perf_counter()
+    posterior, data, start, began = problem.density, problem.data, problem.init, time.perf_counter()
     keys, size = jax.random.split(key, 5), tree.size(start)
     if size > _MOST_PARAMETERS:
         return NotNormal(f"{size} parameters are too many for a Hessian")
@@ -58,7 +62,7 @@ def tune_normal(
     metric = find_metric(posterior, data, top, key=keys[1])
     if isinstance(metric, NotNormal):
         return metric
-    _warn_if_far(top.distance / T**0.5)
+    _warn_if_far(top.distance / T**0.5, stacklevel=stacklevel + 1)
     say(f"measuring the noise of each row, after {top.passes + metric.passes:.1f} passes")
     probe = Probe(posterior, data, metric.preconditioner, T**0.5)
     rows = probe.all_rows(key=keys[2])
@@ -87,7 +91,7 @@ def tune_normal(
     # Noise control adds a friction of h C / 2.
     damping = A + h * estimator.noise / n / 2
     relaxation = min(max(damping / slowest, 1 / damping) / h, _SLOWEST)
-    thinning = max(1, round(2 * relaxation))
+    burn_in, thinning = math.ceil(20 * relaxation), max(1, round(2 * relaxation))
     reasons = (
         Reason(
             "mode",
@@ -99,6 +103,7 @@ def tune_normal(
         Reason("batch_size", str(n), s if batch_size is None else f"given; {s}"),
         Reason("step_size", f"{h:.3g}", step_why),
         Reason("friction", f"{A:.3g}", f"the slowest direction has frequency {math.sqrt(slowest):.2g}"),
+        Reason("burn_in", str(burn_in), "20 decorrelation times"),
         Reason("thinning", str(thinning), f"chains decorrelate in about {relaxation:.1f} steps"),
     )
     plain = isinstance(estimator.gradient, Minibatch)
@@ -117,7 +122,7 @@ def tune_normal(
             problem.posterior.constraint,
         ),
         starts=NormalStarts(metric.preconditioner, T**0.5),
-        burn_in=math.ceil(20 * relaxation),
+        burn_in=burn_in,
         thinning=thinning,
         reasons=reasons,
         passes=top.passes + metric.passes + tail_passes + estimator.passes,
@@ -195,13 +200,9 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b > 0 else 1.0
 
 
-def _warn_if_far(distance: float) -> None:
+def _warn_if_far(distance: float, *, stacklevel: int) -> None:
     if not distance < 1:
-        warnings.warn(
-            f"The warm-up stopped {distance:.2g} standard deviations from the mode. Choose an `init` closer to it.",
-            IsothermWarning,
-            stacklevel=5,
-        )
+        advice.warn(advice.about_distance(distance), stacklevel=stacklevel + 1)
 
 
 def _rounded(rows: int) -> int:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from isotherm.judging.record import Block, Diagnosis, Thermostat
+from isotherm.judging.diagnosis import Block, Diagnosis, Thermostat
 from isotherm.judging.summary import Summary
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isotherm.draws.record import RunRecord
-from isotherm.judging.record import Diagnosis
+from isotherm.judging.diagnosis import Diagnosis
 from isotherm.judging.summary import Summary
 from isotherm.plots.chains import draw_traces
 from isotherm.plots.density import draw_marginals
-from isotherm.plots.heat import draw_temperatures
 from isotherm.plots.parameters import shown_at
 from isotherm.plots.style import to_png
+from isotherm.plots.temperatures import draw_temperatures
 from isotherm.reporting import citation, page
 from isotherm.reporting.page import Html, Section
 from isotherm.reporting.tables import by_r_hat, findings, parameters
@@ -32,7 +32,7 @@ def report(
     *,
     diagnosis: Diagnosis | None = None,
     data: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    title: str = "Posterior draws",
+    title: str | None = None,
 ) -> Path:
     """Write a report on `draws` to `path`: one HTML file that needs no network. Returns the path.
 
@@ -40,7 +40,7 @@ def report(
 
     - `diagnosis`: the result of `iso.diagnose(draws)`. If `None`, the report uses `draws.summary()`.
     - `data`: the file that holds the data, whose name and SHA-256 are shown; or names and values to show instead.
-    - `title`: the title of the page.
+    - `title`: the title of the page; that of `draws.about` if `None`.
 
     Figures need the extra `plots`. Without it the page says that there are none.
     """
@@ -50,6 +50,7 @@ def report(
         file = Path(data)
         data = {"file": file.name, "bytes": file.stat().st_size, "sha256": fingerprint(file)}
     summary = draws.summary() if diagnosis is None else diagnosis.summary
+    title = draws.about.title if title is None else title
     text = run_page(draws, summary, images(draws, summary), diagnosis=diagnosis, data=data, title=title)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ import dataclasses
 from isotherm.judging.halving import Halving
 from isotherm.judging.heat import Heat
 from isotherm.judging.modes import Mode
+from isotherm.judging.reach import MissedTail
 from isotherm.judging.summary import Summary
 from isotherm.printed import Printed
 
@@ -48,19 +49,21 @@ class Diagnosis(Printed):
 
     `ok` is whether no fault was found, `problems` lists the faults, and `notes` says what else is worth knowing.
     `summary` has R-hat and effective draws of each parameter, `heat` and `halving` have estimates of its errors, and
-    `modes` are those that no chain has visited, or `None` if they were not searched for.
+    `modes` are those that no chain has visited, or `None` if they were not searched for. `tail` is the tail that the
+    chains may be missing, if there is one.
     """
 
     ok: bool
     verdict: str
     problems: tuple[str, ...]
-    notes: tuple[str, ...]
-    blocks: tuple[Block, ...]
-    thermostat: Thermostat | None
     summary: Summary
-    heat: Heat | None
-    halving: Halving | None
-    modes: tuple[Mode, ...] | None
+    notes: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    thermostat: Thermostat | None = None
+    heat: Heat | None = None
+    halving: Halving | None = None
+    modes: tuple[Mode, ...] | None = None
+    tail: MissedTail | None = None
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         from rich.table import Table

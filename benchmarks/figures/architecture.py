@@ -19,9 +19,9 @@ BOXES = {
     "call": (0, 0, "sampling/sample.py", "sample(posterior, data, init)", "checks the arguments"),
     "prepare": (1, 0, "sampling/prepare.py", "Problem", "rows, transforms, precision"),
     "hand": (2, 0.55, "sampling/by_hand.py", "Setup", "settings that you give"),
-    "tune": (2, -0.55, "tuning/", "Setup", "mode, coordinates, step, batch"),
+    "tune": (2, -0.55, "sampling/warmup.py, tuning/", "Setup", "mode, coordinates, step, batch"),
     "run": (3, 0, "chains/run.py, drive.py", "Ensemble → Outcome", "host loop over chunks of steps"),
-    "plan": (0, 2, "data/plans.py", "Batch", "rows of (chain key, step)"),
+    "plan": (0, 2, "data/plans.py, weighted.py", "Batch", "rows of (chain key, step)"),
     "gradient": (1, 2, "gradients/", "GradientEstimate", "force and its noise, with N/n"),
     "sampler": (2, 2, "samplers/, covariance/", "State, Info", "drift, gradient, kick"),
     "loop": (3, 2, "chains/loop.py, moments.py", "Lane, Kept", "thinning and moments, compiled"),
@@ -108,6 +108,7 @@ def main() -> None:
             "connectionstyle": "bar,fraction=-0.035",
         },
     )
+    arrow(ax, (place("report")[0], yc - 0.76), (place("report")[0], yc - HEIGHT / 2))
     ax.text((xp + xc) / 2, yc - 0.92, "draws", fontsize=8, ha="center", color=MUTED)
     ax.set(xlim=(-WIDTH / 2 - 0.1, place("run")[0] + WIDTH / 2 + 0.1), ylim=(yc - 1.05, 1.35))
     ax.set_axis_off()

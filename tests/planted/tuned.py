@@ -30,7 +30,7 @@ TUNED = (
     Bug(
         "second-order-not-halved",
         "The expansion subtracted from each row counts the second-order term twice.",
-        "Rest.__call__",
+        "Remainder.__call__",
         "return f(theta) - value - slope - curvature / 2",
         "return f(theta) - value - slope - curvature",
         UNBIASED,

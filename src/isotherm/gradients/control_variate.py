@@ -97,7 +97,7 @@ class ControlVariate(Gradient):
             raise ValueError(
                 "`ControlVariate` must be bound outside `iso.sample`. Call `.bound(posterior, data, start)` first."
             )
-        rest = Rest(self.posterior, self.anchor, self.order)
+        rest = Remainder(self.posterior, self.anchor, self.order)
         known = Known(self.posterior, self.anchor, self.sums)
         return Posterior(rest, known, batched=True, temperature=self.posterior.temperature)
 
@@ -109,7 +109,7 @@ class Anchor(eqx.Module):
     sums: tuple[Array, Array, None]
 
 
-class Rest(eqx.Module):
+class Remainder(eqx.Module):
     """The log-likelihood of each row minus its expansion around the anchor."""
 
     posterior: Posterior

@@ -1,4 +1,4 @@
-"""The figure of docs/architecture.md: the way of a datum from `iso.sample` to the report.
+"""The figure of docs/architecture.md: the path of one row of data from `iso.sample` to the report.
 
 python benchmarks/figures/architecture.py --out docs/figures
 """

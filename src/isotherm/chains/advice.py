@@ -63,20 +63,23 @@ def too_noisy(traits: Traits, s: float, h: float | None, n: int, N: int) -> tupl
     repairs += [f"raise batch_size to {rows}"] if rows <= N else []
     if traits.alternative is not None and s <= traits.alternative[1]:
         repairs.append(f"use {traits.alternative[0]}")
-    fact = f"s = {s:.3g} is above {limit:g}, the limit of the {traits.scheme} scheme"
+    fact = (
+        f"s = {s:.3g} (gradient noise of a step) is above {limit:g}, the limit of the {traits.scheme} scheme"
+    )
     return fact, " or ".join(repairs)
 
 
 def about_failure(traits: Traits, s: float | None, h: float, hot: str, n: int, N: int) -> str:
     """Return why a chain turned non-finite, as far as s explains it, and what to change."""
     if s is None:
-        return f"s was not measured.{hot} Halve step_size (now {h:.3g})."
+        return f"the gradient noise s was not measured.{hot} Halve step_size (now {h:.3g})."
     excess = too_noisy(traits, s, h, n, N)
     if excess is not None:
         return f"{excess[0]}.{hot} {_capital(excess[1])}."
     friction = ", raise friction" if hot else ""
     return (
-        f"s = {s:.3g}, which the {traits.scheme} scheme tolerates.{hot} The position left the support, or the step "
+        f"s = {s:.3g} (gradient noise of a step), which the {traits.scheme} scheme tolerates.{hot} Either the "
+        f"position left the support, or the step "
         f"is too long for the stiffest direction: halve step_size (now {h:.3g}){friction}, or transform constrained "
         "parameters. (A log-likelihood of the wrong sign, such as a loss, has the same effect.)"
     )
@@ -120,7 +123,8 @@ def _about_control(
                 dense = wanted > size // 4 and size <= _DENSE_UP_TO
                 instead = "`iso.Dense()`" if dense else f"rank={wanted}"
                 yield (
-                    f"tr(S)/rank = {noise.trace / rank:.2g} with an effective rank of {noise.effective_rank:.0f}: "
+                    f"The gradient noise S has tr(S)/rank = {noise.trace / rank:.2g} and an effective rank of "
+                    f"{noise.effective_rank:.0f}: "
                     f"rank={rank} controls only part of the noise. Use {instead}, or reduce step_size from "
                     f"{h:.2g} to {h * math.sqrt(_PARTIAL * rank / noise.trace):.2g}."
                 )
@@ -132,8 +136,8 @@ def _about_control(
                 larger = f"Raise batch_size to {rows} or reduce" if rows <= N else "Reduce"
                 smaller = h * math.sqrt(_HEAT / heat)
                 yield (
-                    f"tr(S)/(4n) = {heat:.2g} is the least relative heat that batches of {n} rows add if each "
-                    f"estimates its own covariance. {larger} step_size from {h:.2g} to {smaller:.2g}."
+                    f"Batches of {n} rows that each estimate their own covariance add a relative heat of at least "
+                    f"tr(S)/(4n) = {heat:.2g}. {larger} step_size from {h:.2g} to {smaller:.2g}."
                 )
 
 
@@ -145,8 +149,8 @@ def _about_clipping(traits: Traits, noise: Noise, h: float) -> Iterator[str]:
     if traits.friction is not None:
         friction = f"Raise friction to {1.1 * noise.s / (2 * h):.2g} or "
     yield (
-        f"s = {noise.s:.2g} is above {limit:.2g}: gradient noise exceeds the noise to be added, which will be "
-        f"clipped. {_capital(f'{friction}reduce')} step_size from {h:.2g} to "
+        f"s = {noise.s:.2g} is above {limit:.2g}: gradient noise alone exceeds the noise that a step needs, so the "
+        f"added noise will be clipped. {_capital(f'{friction}reduce')} step_size from {h:.2g} to "
         f"{_MARGIN * h * limit / noise.s:.2g}."
     )
 
@@ -160,8 +164,8 @@ def _about_xi(traits: Traits, noise: Noise, h: float, size: int) -> Iterator[str
     if not 0.5 * mean <= thermostat.start <= 2 * mean:
         cause = " because nothing controls the gradient noise" if uncontrolled > thermostat.friction else ""
         yield (
-            f"xi is {thermostat.start:.3g}, but its mean will be about {mean:.3g}{cause}: the chain overheats or "
-            f"stalls until xi gets close to it. Set initial_xi={mean:.3g}."
+            f"The thermostat variable xi starts at {thermostat.start:.3g}, but its mean will be about "
+            f"{mean:.3g}{cause}: the chain overheats or stalls until xi gets close to it. Set initial_xi={mean:.3g}."
         )
 
 

@@ -83,7 +83,11 @@ def _sentences(ensemble: Ensemble, outcome: Outcome) -> tuple[str, ...]:
             lines.append(f"chain {chain} turned non-finite at step {end} and was stopped; {reason}")
         elif outcome.interrupted:
             drawing = outcome.steps > ensemble.setup.burn_in
-            kept = "the draws so far are kept" if drawing else "still in burn-in, so there are no draws"
+            kept = (
+                "the draws so far are kept"
+                if drawing
+                else "the chain was still in burn-in, so there are no draws"
+            )
             lines.append(f"interrupted after {outcome.steps} of {ensemble.num_steps} steps; {kept}")
         else:
             lines.append(f"completed {outcome.steps} steps")
@@ -173,11 +177,11 @@ def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
 def _warn(draws: Draws, outcome: Outcome, *, stacklevel: int) -> None:
     if outcome.interrupted:
         wanted = draws.record.num_draws
-        text = f"interrupted after {outcome.steps} steps: {draws.num_draws} of {wanted} draws were taken"
+        text = f"The run was interrupted after {outcome.steps} steps: {draws.num_draws} of {wanted} draws were taken"
         advice.warn(text, stacklevel=stacklevel + 1)
     failed = [draws.status[i] for i in np.flatnonzero(~draws.complete)]
     if failed:
-        more = f" ({len(failed) - 1} more: see `draws.status`)" if len(failed) > 1 else ""
+        more = f" ({len(failed) - 1} more chains failed: see `draws.status`)" if len(failed) > 1 else ""
         advice.warn(failed[0] + more, stacklevel=stacklevel + 1)
     if "clipped_steps" in draws.stats:
         share = float(np.max(draws.stats["clipped_steps"])) / max(outcome.steps, 1)

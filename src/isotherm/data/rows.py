@@ -84,5 +84,5 @@ def _refuse_nan(label: str, x: Array | np.ndarray) -> None:
         count = int(bad.reshape(len(bad), -1).any(axis=1).sum())
         raise ValueError(
             f"`{label}` must not contain NaN; row {row} does ({count} of {len(bad)} rows). "
-            "Drop or impute those rows."
+            "Drop those rows, or impute their missing values."
         )

@@ -58,7 +58,7 @@ def diagnose(
     if setup is None:
         notes.append(
             "Fresh gradients, chains of half the step and the search for other modes need the run itself, "
-            "which draws from a file do not hold."
+            "which a file of draws does not contain."
         )
     else:
         temperatures = heat(draws, setup, effort=effort, key=split[0])
@@ -162,10 +162,12 @@ def _about_variance(
     labels = [f"`{row.name}`" for row in summary.rows]
     checks: list[tuple[Estimate, list[str], float, str]] = []
     if temperatures is not None:
-        how = "by gradients at the draws"
+        how = "judging by gradients at the draws"
         checks.append((temperatures.blocks, names, _BLOCK_LIMIT, how))
         if temperatures.directions is not None:
-            called = ["the direction of the largest gradient noise"] * len(temperatures.directions.value)
+            called = ["the component along the direction of the largest gradient noise"] * len(
+                temperatures.directions.value
+            )
             checks.append((temperatures.directions, called, _ONE_LIMIT, how))
         if len(temperatures.coordinates.value) == len(labels):  # a simplex has one coordinate fewer
             kernel = None if draws.setup is None else draws.setup.kernel
@@ -173,7 +175,7 @@ def _about_variance(
             called = labels if plain else [f"the coordinate nearest to {x}" for x in labels]
             checks.append((temperatures.coordinates, called, _ONE_LIMIT, how))
     if halving is not None:
-        how = "by chains of half the step"
+        how = "judging by chains with half the step"
         checks.append((halving.blocks, names, _BLOCK_LIMIT, how))
         checks.append((halving.variances, labels, _ONE_LIMIT, how))
     faults = []
@@ -195,8 +197,8 @@ def _about_means(summary: Summary, halving: Halving | None) -> Iterator[str]:
     if abs(error) > _MEAN_LIMIT and halving.means.stands_out(i):
         side = "high" if error > 0 else "low"
         yield (
-            f"the mean of `{summary.rows[i].name}` is about {abs(error):.2f} sd too {side}, by chains of half the "
-            "step: reduce step_size"
+            f"the mean of `{summary.rows[i].name}` is about {abs(error):.2f} sd too {side}, judging by chains with "
+            "half the step: reduce step_size"
         )
 
 
@@ -224,8 +226,8 @@ def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | Non
     x, row = point[np.argmax(distances)], summary.rows[int(np.argmax(distances))]
     yield (
         f"there is another mode that no chain has visited, at `{row.name}` = {x:.3g} (draws: {row.mean:.3g} ± "
-        f"{row.sd:.2g}), with about {100 * mode.share:.0f} % of the probability of the two: rule it out by the prior "
-        "or a transform, or start chains in both"
+        f"{row.sd:.2g}), with about {100 * mode.share:.0f} % of the probability of the two modes: rule it out by the "
+        "prior or a transform, or start chains in both"
     )
 
 
@@ -244,8 +246,9 @@ def _about_xi(thermostat: Thermostat | None) -> Iterator[str]:
     if abs(departure) > max(4 * thermostat.error, _XI_LIMIT * friction):
         side = "more" if departure > 0 else "less"
         yield (
-            f"xi differs from its theoretical mean by {departure:+.2g}: there is {side} noise than the sampler "
-            "accounts for, or the step is long. The thermostat compensates equally in all directions."
+            f"The thermostat variable xi differs from its theoretical mean by {departure:+.2g}: there is {side} "
+            "noise than the sampler accounts for, or the step is too long. The thermostat compensates for this "
+            "equally in all directions."
         )
 
 
@@ -280,14 +283,14 @@ def _no_fault(temperatures: Heat | None, halving: Halving | None) -> str:
     parts = []
     if temperatures is not None:
         parts.append(
-            f"variances are right within {100 * bound(temperatures.blocks):.0f} % by gradients at the draws"
+            f"variances are right to within {100 * bound(temperatures.blocks):.0f} % (gradients at the draws)"
         )
     if halving is not None:
         variances = "" if parts else "variances are right "
         parts.append(
-            f"{variances}within {100 * bound(halving.blocks):.0f} % by chains of half the step, and means within "
-            f"{bound(halving.means):.2g} sd"
+            f"{variances}to within {100 * bound(halving.blocks):.0f} % (chains with half the step), and means to "
+            f"within {bound(halving.means):.2g} sd"
         )
     if not parts:
-        return "No fault found by the draws alone."
+        return "No fault found, judging by the draws alone."
     return "No fault found: chains agree, " + ", ".join(parts) + "."

@@ -101,7 +101,14 @@ def summarise(draws: "Draws") -> Summary:
     chains = np.flatnonzero(draws.complete)
     if len(chains) == 0 or draws.num_draws < 4:
         reasons = "; ".join(text.rstrip(".") for text in dict.fromkeys(draws.status))
-        return Summary((), None, math.nan, 1.0, f"Nothing to summarise: {reasons}.", (reasons,))
+        return Summary(
+            (),
+            None,
+            math.nan,
+            1.0,
+            f"Nothing to summarise: {reasons} (a summary needs a completed chain of at least 4 draws).",
+            (reasons,),
+        )
     rows, labels = [], labels_of(draws)
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
@@ -120,9 +127,9 @@ def summarise(draws: "Draws") -> Summary:
     )
     mixing = _about_mixing([*rows, *derived], len(chains))
     problems = [*_about_the_run(draws), *mixing, *_about_heat(draws, summary)]
-    verdict = "No fault found: chains agree and temperatures are right within 5 %."
+    verdict = "No fault found: chains agree, and the overall temperatures are within 5 % of their target."
     if draws.record.s is None:
-        verdict += " Whether the step is small enough for the gradient noise was not measured."
+        verdict += " The gradient noise, which limits the step, was not measured."
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return dataclasses.replace(summary, verdict=verdict, problems=tuple(problems))
@@ -171,7 +178,7 @@ def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
     if abs(worst.temperature - target) > 0.1 * target + 4 * worst.temperature_error:
         yield (
             f"the temperature of `{worst.name}` is {worst.temperature / target:.2f} times its target, and its "
-            "variance is off by about that factor (uncontrolled noise that differs between directions does this)"
+            "variance is off by about that factor (typical of uncontrolled noise that differs between directions)"
         )
 
 

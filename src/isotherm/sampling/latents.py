@@ -31,9 +31,9 @@ def refuse_row_latents(
             f"init.{name}" if name else "init",
             "parameters that rows share",
             np.broadcast_to(0.0, shape),
-            f"Each of the {num_data} rows uses a different element, a latent variable per row; a minibatch of n rows "
-            f"says nothing about the others and has sqrt({num_data}/n) times as much noise as signal. Integrate the "
-            "latent variables out of the log-likelihood, or let the rows of each of a few groups share one.",
+            f"Each of the {num_data} rows uses its own element, a latent variable per row. A minibatch of n rows "
+            f"says nothing about those of other rows, and its noise is sqrt({num_data}/n) times its signal. "
+            "Integrate the latent variables out of the log-likelihood, or use one per group, with few groups.",
         )
 
 

@@ -84,13 +84,13 @@ def explore(
         between = _PILOT // 2 // _KEPT * first.step_size
         fit = _with_anchors(posterior, data, paths, between, fit, key=keys[7])
     h, n, all_rows = fit.step_size, fit.kernel.batch_size, fit.kernel.gradient.all_rows
-    noise = "the gradient has no noise" if all_rows else f"s = {fit.s:.2g} at this step size"
+    noise = "the gradient has no noise" if all_rows else f"gradient noise s = {fit.s:.2g} at this step size"
     burn_in, thinning = math.ceil(_BURN_IN / h), max(1, round(_THINNING / h))
     reasons = (
         Reason(
             "start",
             f"{_STARTS} points",
-            f"{why}; found by Adam, {steps} steps each, and a pilot run of the sampler",
+            f"found by Adam ({steps} steps each) and a pilot run of the sampler, since {why}",
         ),
         Reason(
             "preconditioner",
@@ -103,7 +103,7 @@ def explore(
             "step_size", f"{h:.3g}", f"the stiffest direction has frequency {math.sqrt(fit.stiffest):.2g}"
         ),
         Reason("friction", f"{_FRICTION:g}", "small, so that slow directions are not overdamped"),
-        Reason("burn_in", str(burn_in), f"{_BURN_IN:g} units of time"),
+        Reason("burn_in", str(burn_in), f"{_BURN_IN:g} units of time (steps times step size)"),
         Reason("thinning", str(thinning), f"one draw per {_THINNING:g} units of time"),
     )
     spent = _STARTS * (steps * adam_rows + _PILOT * first.kernel.batch_size) / num_data + 2 * _SKETCH_PASSES
@@ -219,7 +219,7 @@ def _with_anchors(
         return fit
     relative_cost = fit.step_size / h * best.cost / old.batch_size
     if not relative_cost * _WORTH < 1:
-        why = f"moving anchors would cost {relative_cost:.2g} times as much"
+        why = f"a control variate with moving anchors would cost {relative_cost:.2g} times as much"
         return dataclasses.replace(fit, gradient=(fit.gradient[0], why))
     kernel = Kernel(sampler, best.gradient, old.num_data, best.batch_size, plan, old.preconditioner)
     name = f"control variate, anchors moved every {best.gradient.refresh} steps"

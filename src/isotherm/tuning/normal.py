@@ -86,7 +86,7 @@ def tune_normal(
     step_why = f"{_STEP:g} divided by the frequency of the stiffest direction, {math.sqrt(stiffest):.2g}"
     if rows_needed > n:
         h, step_why = h * math.sqrt(n / rows_needed), f"the largest that the noise of {n} rows allows"
-    s = f"s = {h * h * estimator.worst / n:.2g} at this step size; the limit is {estimator.target:g}"
+    s = f"gradient noise s = {h * h * estimator.worst / n:.2g} at this step size; the limit is {estimator.target:g}"
     s = "the gradient has no noise" if estimator.gradient.all_rows else s
     # Noise control adds a friction of h C / 2.
     damping = A + h * estimator.noise / n / 2

@@ -7,6 +7,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import keys, tree
 from isotherm.data.plans import MinibatchPlan, WithReplacement
+from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient
 from isotherm.preconditioner import Preconditioner
 from isotherm.records import Batch, GradientEstimate, Info, Needs, State
@@ -80,8 +81,14 @@ class Kernel(eqx.Module):
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
         """Return the force and its noise at a position of the sampler, in its coordinates."""
-        estimate = self.gradient(self.params(position), batch, needs=needs, key=key)
-        return estimate if self.preconditioner is None else self.preconditioner.pull(estimate)
+        gradient = self.gradient
+        if self.preconditioner is None:
+            return gradient(position, batch, needs=needs, key=key)
+        if isinstance(gradient, ControlVariate) and gradient.preconditioner is not None:
+            # The kernel's copy of the coordinates, so that the compiler sees that L v is needed once.
+            gradient = eqx.tree_at(lambda g: g.preconditioner, gradient, self.preconditioner)
+            return gradient(position, batch, needs=needs, key=key)
+        return self.preconditioner.pull(gradient(self.params(position), batch, needs=needs, key=key))
 
     def batch(
         self, data: PyTree, step: Int[Array, ""], *, key: Key[Array, ""], chain_key: Key[Array, ""]

@@ -5,6 +5,7 @@ is about the covariance of the posterior, so that one step size fits all directi
 """
 
 import abc
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -12,7 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
+from isotherm.posterior import Posterior
 from isotherm.records import GradientEstimate, LinearOperator
+from isotherm.sums.precision import exact
 
 
 class Preconditioner(eqx.Module):
@@ -52,6 +55,24 @@ class Preconditioner(eqx.Module):
             force, contrasts = jax.tree.map(lambda x: x[0], rows), jax.tree.map(lambda x: x[1:], rows)
         operator = None if operator is None else PulledNoise(self, operator)
         return GradientEstimate(force, contrasts, estimate.log_density, operator)
+
+
+def in_coordinates(posterior: Posterior, preconditioner: Preconditioner) -> Posterior:
+    """Return the density of v, for a posterior with density over theta. No Jacobian: it is constant."""
+    prior = None if posterior.log_prior is None else AtParams(posterior.log_prior, preconditioner)
+    likelihood = AtParams(posterior.log_likelihood, preconditioner)
+    return Posterior(likelihood, prior, batched=posterior.batched, temperature=posterior.temperature)
+
+
+class AtParams(eqx.Module):
+    """A function of theta as a function of v."""
+
+    function: Callable[..., Array]
+    preconditioner: Preconditioner
+
+    def __call__(self, v: PyTree, *rest: PyTree) -> Array:
+        """The value of the function at theta = center + L v."""
+        return self.function(self.preconditioner.to_params(v), *rest)
 
 
 class PulledNoise(eqx.Module):
@@ -100,12 +121,15 @@ class DensePreconditioner(Preconditioner):
     root: Float[Array, "d d"]
     inverse: Float[Array, "d d"]
 
+    @exact
     def multiply(self, v: PyTree) -> PyTree:
         return tree.unravel_like(self.root @ tree.ravel(v), v)
 
+    @exact
     def multiply_transposed(self, x: PyTree) -> PyTree:
         return tree.unravel_like(self.root.T @ tree.ravel(x), x)
 
+    @exact
     def solve(self, x: PyTree) -> PyTree:
         return tree.unravel_like(self.inverse @ tree.ravel(x), x)
 

@@ -61,7 +61,7 @@ def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
         dtype = jnp.promote_types(a.dtype, jnp.float32)
         a, b = a.astype(dtype), b.astype(dtype)
         # On a CPU `vdot` is ten times faster for large leaves; for small ones the sum of products is fused.
-        return jnp.vdot(a, b) if a.size > _SMALL else jnp.sum(a * b)
+        return jnp.vdot(a, b, precision="highest") if a.size > _SMALL else jnp.sum(a * b)
 
     terms = [one(a, b) for a, b in _pairs(x, y)]
     return sum(terms[1:], start=terms[0])
@@ -69,13 +69,13 @@ def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
 
 def products(rows: PyTree, x: PyTree) -> Float[Array, " k"]:
     """The inner products of each of k stacked trees with one tree."""
-    terms = [a.reshape(a.shape[0], -1) @ b.reshape(-1) for a, b in _pairs(rows, x)]
+    terms = [_matmul(a.reshape(a.shape[0], -1), b.reshape(-1)) for a, b in _pairs(rows, x)]
     return sum(terms[1:], start=terms[0])
 
 
 def grams(rows: PyTree, others: PyTree) -> Float[Array, "k l"]:
     """The inner products of each of k stacked trees with each of l."""
-    terms = [a.reshape(a.shape[0], -1) @ b.reshape(b.shape[0], -1).T for a, b in _pairs(rows, others)]
+    terms = [_matmul(a.reshape(a.shape[0], -1), b.reshape(b.shape[0], -1).T) for a, b in _pairs(rows, others)]
     return sum(terms[1:], start=terms[0])
 
 
@@ -83,10 +83,14 @@ def combine(weights: Float[Array, "*l k"], rows: PyTree) -> PyTree:
     """The weighted sum of k stacked trees, or a stack of l such sums."""
 
     def one(a: Array) -> Array:
-        sums = weights.astype(a.dtype) @ a.reshape(a.shape[0], -1)
+        sums = _matmul(weights.astype(a.dtype), a.reshape(a.shape[0], -1))
         return sums.reshape(*weights.shape[:-1], *a.shape[1:])
 
     return jax.tree.map(one, rows)
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    return jnp.matmul(a, b, precision="highest")  # a GPU may round to fewer bits by default
 
 
 def _pairs(x: PyTree, y: PyTree) -> Iterable[tuple[Array, Array]]:

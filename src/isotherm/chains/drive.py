@@ -187,7 +187,9 @@ def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:
     gradient = ensemble.kernel.gradient
     if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
         return None
-    return gradient.anchored(ensemble.data, jax.vmap(ensemble.kernel.params)(positions))
+    if gradient.preconditioner is None:
+        positions = jax.vmap(ensemble.kernel.params)(positions)
+    return gradient.anchored(ensemble.data, positions)
 
 
 def _arranged(ensemble: Ensemble, arrangement: int) -> PyTree:

@@ -10,28 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from isotherm import tree
 from isotherm.draws import Moments
+from isotherm.sums.compensated import Sum
 
 _MIN_STEPS = 100  # fewest steps for a reliable slope
-
-
-class Sum(eqx.Module):
-    """A compensated sum."""
-
-    total: PyTree[Array]
-    lost: PyTree[Array]
-
-    @staticmethod
-    def zero(like: PyTree) -> "Sum":
-        """Return an empty sum."""
-        return Sum(tree.zeros_like(like), tree.zeros_like(like))
-
-    def add(self, x: PyTree) -> "Sum":
-        """Return the sum with one more term."""
-        y = tree.subtract(x, self.lost)
-        total = jax.tree.map(jnp.add, self.total, y)
-        return Sum(total, tree.subtract(tree.subtract(total, self.total), y))
 
 
 class Accumulator(eqx.Module):

@@ -12,7 +12,8 @@ from jaxtyping import Array, Int, PyTree
 from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
-from isotherm.sums import passes
+from isotherm.sums import precision
+from isotherm.sums.fold import picked
 
 _CHECKED_ROWS = 4096  # rows whose log-likelihood must be finite at the starts
 _HASHED_ROWS = 4096
@@ -26,6 +27,7 @@ class Problem:
     - `density`: the density of the free parameters, which chains hold in 32 bits or more.
     - `data`, `num_data`: the rows on the device, and their number.
     - `init`: free parameters to start from, with a leading axis of chains if `per_chain`.
+    - `float64`: whether chains run in float64 although JAX is set to float32.
     """
 
     posterior: Posterior
@@ -34,6 +36,13 @@ class Problem:
     num_data: int
     init: PyTree[Array]
     per_chain: bool = False
+    float64: bool = False
+
+    @functools.cached_property
+    def why_not_float64(self) -> str | None:
+        """Why sums over rows are not taken in float64; `None` if they are."""
+        start = jax.tree.map(lambda x: x[0], self.init) if self.per_chain else self.init
+        return precision.why_not_float64(self.density, self.data, start)
 
     @property
     def temperature(self) -> float:
@@ -85,6 +94,6 @@ def _log_densities(
     posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
 ) -> tuple[Array, Array]:
     """Return the log-likelihoods of the rows at `index`, and the log-prior, at each position."""
-    rows = passes.picked(data, index)
+    rows = picked(data, index)
     likelihoods = jax.vmap(posterior.row_log_likelihoods, in_axes=(0, None))(positions, rows)
     return likelihoods, jax.vmap(posterior.prior_log_density)(positions)

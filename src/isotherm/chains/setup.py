@@ -100,7 +100,8 @@ class Setup(Printed):
         if not isinstance(gradient, ControlVariate):
             return self
         center = jax.tree.map(lambda x: jnp.mean(x, axis=0), positions)
-        return self.with_gradient(gradient.bound(self.problem.density, self.problem.data, center))
+        problem, coordinates = self.problem, self.kernel.preconditioner
+        return self.with_gradient(gradient.bound(problem.density, problem.data, center, coordinates))
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         yield from table_of(self.reasons, self.passes, self.seconds)

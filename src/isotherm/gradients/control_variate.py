@@ -1,5 +1,7 @@
 """Control variates: the gradient of all rows at an anchor is known, and batches estimate only the change from it."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import equinox as eqx
@@ -11,8 +13,10 @@ from isotherm import tree
 from isotherm.errors import check_count, must
 from isotherm.gradients.minibatch import Gradient, Minibatch
 from isotherm.posterior import Posterior
+from isotherm.preconditioner import Preconditioner, in_coordinates
 from isotherm.records import Batch, GradientEstimate, Needs
-from isotherm.sums import passes
+from isotherm.sums import precision
+from isotherm.sums.totals import derivatives, values_and_gradients
 
 
 class ControlVariate(Gradient):
@@ -32,6 +36,10 @@ class ControlVariate(Gradient):
     - `anchor`: where to expand; the mean of the starts if `None`.
     - `refresh`: number of steps after which each chain moves its anchor to its current position, by a pass over the
       data (SVRG). For posteriors without a single mode, whose chains leave any anchor behind. Never if `None`.
+
+    With a `preconditioner`, which `iso.sample` fills in, all of it is in the coordinates v in which the chains move:
+    position, anchor, force, and the Hessian, which is near the identity in them. In the parameters it may be so
+    ill-conditioned that single precision does not hold it.
     """
 
     posterior: Posterior | None = None
@@ -39,6 +47,7 @@ class ControlVariate(Gradient):
     anchor: PyTree = eqx.field(default=None, kw_only=True)
     refresh: int | None = eqx.field(default=None, static=True, kw_only=True)
     sums: Any = eqx.field(default=None, kw_only=True)
+    preconditioner: Preconditioner | None = eqx.field(default=None, kw_only=True)
 
     all_rows = False
 
@@ -50,10 +59,16 @@ class ControlVariate(Gradient):
             if self.order != 1:
                 raise must("order", "1 if `refresh` is given, which computes no Hessian", self.order)
 
-    def bound(self, posterior: Posterior, data: PyTree, start: PyTree) -> "ControlVariate":
+    def bound(
+        self,
+        posterior: Posterior,
+        data: PyTree,
+        start: PyTree,
+        preconditioner: Preconditioner | None = None,
+    ) -> "ControlVariate":
         """Return a copy with posterior, anchor and sums filled in where they are missing.
 
-        That takes one pass over the data, unless `refresh` is given.
+        That takes one pass over the data, unless `refresh` is given. `start` and `anchor` are parameters.
         """
         if self.sums is not None:
             return self
@@ -65,21 +80,51 @@ class ControlVariate(Gradient):
         for (name, a), x in zip(tree.named_leaves(anchor), jax.tree.leaves(start), strict=True):
             if a.shape != x.shape:
                 raise must(f"anchor.{name}" if name else "anchor", f"of shape {x.shape}", a)
+        if preconditioner is not None:
+            anchor = preconditioner.from_params(anchor)
         flat = tree.ravel(anchor)
-        like = flat.dtype
-        if self.refresh is None:
-            total = passes.sums(posterior, data, anchor, order=self.order)
-        else:  # each chain takes the sums at its own anchor before the first step
-            total = (jnp.zeros(()), jnp.zeros_like(flat), None)
-        sums = jax.tree.map(lambda x: jnp.asarray(x, like), total)
-        return ControlVariate(posterior, order=self.order, anchor=anchor, refresh=self.refresh, sums=sums)
+        sums = (jnp.zeros((), flat.dtype), jnp.zeros_like(flat), None)
+        gradient = ControlVariate(
+            posterior,
+            order=self.order,
+            anchor=anchor,
+            refresh=self.refresh,
+            sums=sums,
+            preconditioner=preconditioner,
+        )
+        if self.refresh is not None:  # each chain takes the sums at its own anchor before the first step
+            return gradient
+        second = "hessian" if self.order == 2 else None
+        with gradient._wide(data) as (density, widened):
+            total = derivatives(density, data, widened(anchor), second=second)
+        sums = jax.tree.map(lambda x: jnp.asarray(x, flat.dtype), total)
+        return eqx.tree_at(lambda g: g.sums, gradient, sums, is_leaf=lambda x: x is None)
 
-    def anchored(self, data: PyTree, thetas: PyTree[Array]) -> "Anchor":
-        """Return an anchor for each chain, stacked like `thetas`: one pass over the data for each."""
-        assert self.posterior is not None
-        value, gradient = passes.sums_at(self.posterior, data, thetas)
-        like = tree.ravel(thetas).dtype
-        return Anchor(thetas, (jnp.asarray(value, like), jnp.asarray(gradient, like), None))
+    def anchored(self, data: PyTree, positions: PyTree[Array]) -> "Anchor":
+        """Return an anchor for each chain, stacked like `positions`: one pass over the data for all of them."""
+        with self._wide(data) as (density, widened):
+            value, gradient = values_and_gradients(density, data, widened(positions))
+        dtype = tree.ravel(positions).dtype
+        return Anchor(positions, (jnp.asarray(value, dtype), jnp.asarray(gradient, dtype), None))
+
+    @property
+    def density(self) -> Posterior:
+        """The posterior over the coordinates of the anchor."""
+        if self.posterior is None:
+            raise ValueError(
+                "`ControlVariate` must be bound outside `iso.sample`. Call `.bound(posterior, data, start)` first."
+            )
+        if self.preconditioner is None:
+            return self.posterior
+        return in_coordinates(self.posterior, self.preconditioner)
+
+    @contextlib.contextmanager
+    def _wide(self, data: PyTree) -> Iterator[tuple[Posterior, Callable[[PyTree], PyTree]]]:
+        """Enter float64 if it can be used; yield the density in it and a function that converts to it."""
+        possible = precision.why_not_float64(self.density, data, self.anchor) is None
+        with precision.float64(possible):
+            widened = precision.widened if possible else lambda x: x
+            yield widened(self.density), widened
 
     def at(self, anchor: "Anchor") -> "ControlVariate":
         """Return a copy with the anchor of one chain."""
@@ -88,18 +133,21 @@ class ControlVariate(Gradient):
     def __call__(
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
-        return Minibatch(self.expanded)(position, batch, needs=needs, key=key)
+        # The differences in a remainder are small: they need the full precision of the rows.
+        with precision.float64(False):
+            return Minibatch(self.expanded)(position, batch, needs=needs, key=key)
 
     @property
     def expanded(self) -> Posterior:
-        """The same posterior, with the remainders as its rows and the known sums added to its prior."""
-        if self.posterior is None or self.anchor is None or self.sums is None:
+        """The same density, with the remainders as its rows and the known sums added to its prior."""
+        density = self.density
+        if self.anchor is None or self.sums is None:
             raise ValueError(
                 "`ControlVariate` must be bound outside `iso.sample`. Call `.bound(posterior, data, start)` first."
             )
-        rest = Remainder(self.posterior, self.anchor, self.order)
-        known = Known(self.posterior, self.anchor, self.sums)
-        return Posterior(rest, known, batched=True, temperature=self.posterior.temperature)
+        rest = Remainder(density, self.anchor, self.order)
+        known = Known(density, self.anchor, self.sums)
+        return Posterior(rest, known, batched=True, temperature=density.temperature)
 
 
 class Anchor(eqx.Module):

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from isotherm import tree
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
-from isotherm.sums import passes
+from isotherm.sums.fold import picked
 from isotherm.tuning.descent import descend
 from isotherm.tuning.newton import Point, climb
 
@@ -142,7 +142,7 @@ class _Comparison:
         size = min(_COMPARED_ROWS, self.num_data)
         index = np.sort(rng.choice(self.num_data, size, replace=False))
         self.rows, self.left_out = (
-            passes.picked(data, jnp.asarray(index, jnp.int32)),
+            picked(data, jnp.asarray(index, jnp.int32)),
             1 - size / self.num_data,
         )
 
@@ -165,15 +165,21 @@ class _Comparison:
     def _peak(self, start: Float[np.ndarray, " d"]) -> Point | None:
         """Return the mode that Newton's method reaches from `start`; `None` if it does not converge."""
         try:
-            climbed = climb(self.posterior, self.data, self._tree(start), seed=0)
+            climbed = climb(self.posterior, self.data, self._tree(start), key=jax.random.key(0))
         except (ValueError, np.linalg.LinAlgError):
             return None
         return climbed.point if climbed.distance < _NEAR * self.T**0.5 else None
 
     def _log_weight(self, point: Point) -> float | None:
-        """Return the log-weight of the normal approximation at `point`: -U / T - log |H / T| / 2."""
+        """Return the log-weight of the normal approximation at `point`: -U / T - log |H / T| / 2.
+
+        The Hessian is with respect to v, so that the volume of its coordinates is added.
+        """
         values = np.linalg.eigvalsh(point.hessian / self.T)
-        return -point.value / self.T - float(np.sum(np.log(values))) / 2 if np.all(values > 0) else None
+        volume = np.linalg.slogdet(np.asarray(point.frame.root, np.float64)).logabsdet
+        return (
+            float(volume - point.value / self.T - np.sum(np.log(values)) / 2) if np.all(values > 0) else None
+        )
 
     def _record(self, end: Float[np.ndarray, " d"], log_odds: float) -> Mode:
         return Mode(jax.tree.map(np.asarray, self._tree(end)), 1 / (1 + math.exp(min(700.0, -log_odds))))

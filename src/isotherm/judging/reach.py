@@ -18,7 +18,9 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from isotherm import tree
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
-from isotherm.sums import passes
+from isotherm.sums.fold import picked
+from isotherm.sums.totals import derivatives
+from isotherm.tuning.tails import holds
 
 if TYPE_CHECKING:
     from isotherm.chains.setup import Setup
@@ -65,9 +67,9 @@ def missed_tail(draws: "Draws", setup: "Setup", *, key: Key[Array, ""]) -> Misse
     farther = np.mean(sign[:, None] * ((cloud - center) / sd)[:, index].T > _FAR, axis=1)
     like = jax.tree.map(lambda x: x[0, 0], seen)
     theta = tree.unravel_like(jnp.asarray(center, tree.ravel(like).dtype), like)
-    value, gradient, _ = passes.sums(posterior, setup.problem.data, theta, order=1)
+    value, gradient, _ = derivatives(posterior, setup.problem.data, theta)
     _, T = setup.sampler.numbers_at(draws.record.steps)
-    if not passes.holds(float(value), T, theta):
+    if not holds(float(value), T, theta):
         return None
     step = sign * _FAR * sd[index]
     rise = error = np.zeros(0)
@@ -104,7 +106,7 @@ def _rise(
     """
     N = jax.tree.leaves(data)[0].shape[0]
     m = min(N, count)
-    rows = passes.picked(data, jnp.asarray(np.sort(rng.choice(N, m, replace=False)), jnp.int32))
+    rows = picked(data, jnp.asarray(np.sort(rng.choice(N, m, replace=False)), jnp.int32))
     moves = jnp.asarray(step, tree.ravel(theta).dtype)
     rest, prior = (
         np.asarray(x, np.float64) for x in _along(posterior, theta, jnp.asarray(index), moves, rows)

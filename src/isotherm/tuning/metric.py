@@ -6,20 +6,43 @@ Fisher information of the rows plus the curvature of the prior.
 """
 
 import dataclasses
+import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
 from isotherm.posterior import Posterior
-from isotherm.preconditioner import DensePreconditioner
-from isotherm.sums import passes
-from isotherm.tuning.newton import Climb, point_at
+from isotherm.preconditioner import DensePreconditioner, in_coordinates
+from isotherm.sums.fold import Part, num_rows
+from isotherm.sums.totals import derivatives, prior_derivatives, values_and_gradients
+from isotherm.tuning.newton import Climb, Point, turned, whitening
 
 _AGREES = 3.0  # the Hessian is used if the gradient changes at most this many times as much as it predicts
 _NORMAL = 10.0  # the same for the Fisher information; beyond it the posterior is not nearly normal
-_FLAT = 1e-9  # eigenvalues below this share of the largest count as flat, with the diagonal scaled to 1
+_FLAT = 1e-3  # in coordinates where curvatures should be 1: those below this count as flat
+_ROWS, _ROWS_PER_PARAMETER = 4096, 10  # random rows by which gradients are compared, in all their sum
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """Coordinates, their description, the least that their largest curvature is known to be, and the passes it took.
+
+    `point` is the mode in these coordinates.
+    """
+
+    point: Point
+    kind: str
+    note: str
+    stiffest: float
+    passes: float
+
+    @property
+    def preconditioner(self) -> DensePreconditioner:
+        """The coordinates."""
+        return self.point.frame
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,89 +52,71 @@ class NotNormal:
     why: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Metric:
-    """Coordinates, their description, the largest and smallest curvature measured in them, and the passes it took."""
-
-    preconditioner: DensePreconditioner
-    kind: str
-    note: str
-    stiffest: float
-    slowest: float
-    passes: float
-
-
 def find_metric(posterior: Posterior, data: PyTree, top: Climb, *, key: Key[Array, ""]) -> Metric | NotNormal:
     """Return coordinates for a posterior with its mode at `top`, or why it is not nearly normal."""
-    hessian = top.point.hessian
-    flat = _flat_directions(hessian)
-    condition = f"condition number {_condition(hessian):.3g}"
+    if not top.point.finite:
+        return NotNormal("the log-density or a derivative of it is not finite near `init`")
+    flat = _flat_directions(top.point.hessian)
+    condition = f"condition number {_condition(top.point):.3g}"
     if not flat:
-        preconditioner = whitened(hessian, top.point.theta)
-        growth, stiffest, slowest = _change_over_one_sd(posterior, data, top, preconditioner, key=key)
+        point = _whitened(top.point, top.point.hessian)
+        growth, spent = _growth(posterior, data, point, key=key)
         note = f"Hessian of all rows at the mode, {condition}"
         if growth <= _AGREES:
-            return Metric(preconditioner, "dense, Hessian", note, stiffest, slowest, 1.0)
+            return Metric(point, "dense, Hessian", note, 1.0, spent)
         why = f"over a standard deviation the gradient changes {growth:.2g} times as much as the Hessian predicts"
     else:
-        why = f"the Hessian is not positive in {flat} of {len(hessian)} directions"
-    # The Hessian of U less the contribution of the rows, which leaves that of the prior.
-    prior = np.linalg.eigh(hessian + top.point.known[2])
+        spent = 0.0
+        why = f"the Hessian is not positive in {flat} of {len(top.point.hessian)} directions"
+    density = in_coordinates(posterior, top.point.frame)
+    zero = tree.zeros_like(top.point.theta)
+    prior = np.linalg.eigh(-prior_derivatives(density, zero)[2])
     prior_part = (prior.eigenvectors * np.maximum(prior.eigenvalues, 0)) @ prior.eigenvectors.T
-    fisher = passes.fisher(posterior, data, top.point.theta) + prior_part
-    preconditioner = whitened(fisher, top.point.theta)
-    growth, stiffest, slowest = _change_over_one_sd(posterior, data, top, preconditioner, key=key)
+    information = derivatives(density, data, zero, second="fisher")[2]
+    assert information is not None
+    point = _whitened(top.point, prior_part - information)
+    growth, more = _growth(posterior, data, point, key=key)
     note = f"Fisher information of all rows plus curvature of the prior, since {why}"
-    cost = 3.0 - (flat > 0)
     if growth <= _NORMAL:
-        return Metric(preconditioner, "dense, Fisher", note, max(stiffest, growth), slowest, cost)
+        return Metric(point, "dense, Fisher", note, max(1.0, growth), spent + 1 + more)
     return NotNormal(
         f"{why}, and the gradient changes {growth:.2g} times as much as the Fisher information predicts"
     )
 
 
-def whitened(curvature: np.ndarray, center: PyTree[Array]) -> DensePreconditioner:
-    """Return coordinates with L = K^-1/2 for a curvature K = D R D, where R has a unit diagonal.
-
-    L is D^-1 R^-1/2, the root for which v_j is closest to parameter j.
-    """
-    scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-30))
-    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
-    values = np.maximum(values, _FLAT * values[-1])
-    root = (vectors / np.sqrt(values)) @ vectors.T / scale[:, None]
-    inverse = (vectors * np.sqrt(values)) @ vectors.T * scale[None, :]
-    return DensePreconditioner(center, tree.as_ravelled(root, center), tree.as_ravelled(inverse, center))
+def _whitened(point: Point, curvature: np.ndarray) -> Point:
+    """Return the point in coordinates in which `curvature`, given in its present ones, is the identity."""
+    eps = float(jnp.finfo(point.frame.root.dtype).eps)
+    return point.turned(*whitening(curvature, 0.0, eps))
 
 
 def _flat_directions(hessian: np.ndarray) -> int:
-    scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1e-30))
+    scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1e-300))
     values = np.linalg.eigvalsh(hessian / np.outer(scale, scale))
-    return int(np.sum(values < _FLAT * np.max(np.abs(values))))
+    return int(np.sum(values < _FLAT * 1e-6 * np.max(np.abs(values))))
 
 
-def _condition(hessian: np.ndarray) -> float:
-    values = np.abs(np.linalg.eigvalsh(hessian))
-    return float(values[-1] / max(values[0], 1e-300))
+def _condition(point: Point) -> float:
+    """Return the condition number of the Hessian with respect to the parameters, by way of its inverse root."""
+    by = whitening(point.hessian, 0.0, 1e-16)
+    values = np.linalg.svd(np.asarray(turned(point.frame, *by).root, np.float64), compute_uv=False)
+    return float((values[0] / max(values[-1], 1e-300)) ** 2)
 
 
-def _change_over_one_sd(
-    posterior: Posterior,
-    data: PyTree,
-    top: Climb,
-    preconditioner: DensePreconditioner,
-    *,
-    key: Key[Array, ""],
-) -> tuple[float, float, float]:
-    """Return the gradient's change per unit of v at one random point, and the extreme curvatures at that point."""
-    center, root = preconditioner.center, np.asarray(preconditioner.root, np.float64)
-    # NumPy, so that nothing is compiled.
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    v = float(posterior.temperature) ** 0.5 * rng.standard_normal(len(root))
-    theta = np.asarray(tree.ravel(center), np.float64) + root @ v
-    point = point_at(posterior, data, tree.unravel_like(tree.as_ravelled(theta, center), center))
-    change = root.T @ (point.gradient - top.point.gradient)
-    if not np.all(np.isfinite(point.hessian)) or not np.all(np.isfinite(change)):
-        return np.inf, 1.0, 1.0
-    growth = np.linalg.norm(change) / np.linalg.norm(v)
-    values = np.linalg.eigvalsh(root.T @ point.hessian @ root)
-    return float(growth), max(1.0, float(values[-1])), float(np.clip(values[0], 0.1, 1.0))
+def _growth(posterior: Posterior, data: PyTree, point: Point, *, key: Key[Array, ""]) -> tuple[float, float]:
+    """Return the gradient's change over a random move in v, divided by the move, and the passes it took.
+
+    It is 1 if the posterior is normal, and is estimated from some of the rows.
+    """
+    T, N, size = float(posterior.temperature), num_rows(data), len(point.gradient)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # NumPy, so that nothing is compiled
+    v = T**0.5 * rng.standard_normal(size)
+    density = in_coordinates(posterior, point.frame)
+    both = [tree.unravel_like(tree.as_ravelled(x, point.theta), point.theta) for x in (v, np.zeros(size))]
+    count = min(N, _ROWS + _ROWS_PER_PARAMETER * size)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *both)
+    _, rows = values_and_gradients(density, data, stacked, part=Part(key, count))
+    prior = np.subtract(*(prior_derivatives(density, x)[1] for x in both))
+    change = N / count * (rows[0] - rows[1]) + prior
+    growth = float(np.linalg.norm(change) / np.linalg.norm(v))
+    return growth if math.isfinite(growth) else math.inf, 2 * count / N

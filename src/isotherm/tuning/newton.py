@@ -1,46 +1,66 @@
 """Newton's method with the full Hessian, which finds the mode for up to about a thousand parameters.
 
-It starts on a subset of the rows, continues on larger subsets and ends on all rows. Where U is not convex, steps
-go downhill along directions of negative curvature. Steps that do not lower U are damped (Levenberg-Marquardt).
+It starts on a few of the rows, continues on more and ends on all of them. Every evaluation is made in coordinates
+theta = center + L v, with L from the curvature at the last one, so that the Hessian is near the identity and nothing
+cancels, however the columns of the data are scaled and correlated. Where U is not convex, steps go downhill along
+directions of negative curvature. Steps that do not lower U are damped (Levenberg-Marquardt).
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
 from isotherm.posterior import Posterior
-from isotherm.sums import passes
+from isotherm.preconditioner import DensePreconditioner, in_coordinates
+from isotherm.sums.fold import Part, num_rows
+from isotherm.sums.totals import Second, derivatives, prior_derivatives
 
-_ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # size of the first subset: the larger of the two
-_GROWTH = 4  # ratio of the sizes of successive subsets
-_FIRST, _LATER = 60, 8  # most evaluations on the first subset, and on each later one
-_FLAT = 1e-8  # smallest squared pivot, with the diagonal scaled to 1
+_ROWS_PER_PARAMETER, _ROWS = 10, 1_000  # size of the first part of the rows: the larger of the two
+_GROWTH = 4  # ratio of the sizes of successive parts
+_FIRST, _LATER = 60, 8  # most evaluations on the first part, and on each later one
 _NEAR = 0.1  # converged once a step is this short (rms, in standard deviations)
+_RESOLVED = 1e-4  # largest error of a Hessian's smallest eigenvalue, by its condition number and the rounding
+_REFINEMENTS = 2  # most evaluations that only improve the coordinates
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A position with U, its gradient and its Hessian, in float64 over the ravelled parameters.
+    """U with its gradient and its Hessian with respect to v, at v = 0 of the coordinates `frame`.
 
-    `known` holds the value, gradient and Hessian of the log-likelihood alone.
+    Numbers are float64. `known` holds value, gradient and Hessian of the log-likelihood alone.
     """
 
-    theta: PyTree[Array]
+    frame: DensePreconditioner
     value: float
     gradient: np.ndarray
     hessian: np.ndarray
     known: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     @property
+    def theta(self) -> PyTree[Array]:
+        """The parameters."""
+        return self.frame.center
+
+    @property
     def finite(self) -> bool:
         """Whether U, its gradient and its Hessian are finite."""
         return all(bool(np.all(np.isfinite(x))) for x in (self.value, self.gradient, self.hessian))
+
+    def turned(self, by: np.ndarray, inverse: np.ndarray) -> "Point":
+        """Return the same point in coordinates w with v = `by` w."""
+        value, gradient, hessian = self.known
+        return Point(
+            frame=turned(self.frame, by, inverse),
+            value=self.value,
+            gradient=by.T @ self.gradient,
+            hessian=by.T @ self.hessian @ by,
+            known=(value, by.T @ gradient, by.T @ hessian @ by),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,72 +72,95 @@ class Climb:
     passes: float
 
 
-def climb(posterior: Posterior, data: PyTree, start: PyTree, *, seed: int) -> Climb:
-    """Return the end of Newton's method from `start`: the mode, if `distance` is small."""
-    num_data = jax.tree.leaves(data)[0].shape[0]
-    order = np.random.default_rng(seed).permutation(num_data)
-    count, spent, theta, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), 0.0, start, _FIRST
-    while count < num_data // 2:
-        subset = np.sort(order[:count])
-        # The mode of a subset is about one of its standard deviations away from the mode of all rows.
-        near = (num_data / count) ** 0.5 / _GROWTH
-        evaluate = functools.partial(point_at, posterior, data, scale=num_data / count, rows=subset)
-        stage = _optimise(evaluate, theta, limit, near)
-        theta, spent = stage.point.theta, spent + stage.passes * count / num_data
-        count, limit = count * _GROWTH, _LATER
-    last = _optimise(functools.partial(point_at, posterior, data), theta, limit, _NEAR)
-    return dataclasses.replace(last, passes=spent + last.passes)
+def climb(posterior: Posterior, data: PyTree, start: PyTree, *, key: Key[Array, ""]) -> Climb:
+    """Return the end of Newton's method from `start`: the mode, if `distance` is small.
 
-
-def _optimise(evaluate: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
-    """Return the end of Newton's method with the Hessian, continued with the Fisher information if that fails.
-
-    `evaluate` is `point_at` on some or all rows.
+    The end is in coordinates whose rounding does not spoil its Hessian.
     """
-    first = _newton(evaluate, theta, limit, near)
-    if first.distance <= near:
-        return first
-    # Where U has kinks or is far from convex, the Hessian says little about how long a step should be.
-    second = _newton(functools.partial(evaluate, fisher=True), first.point.theta, limit, near)
-    return Climb(evaluate(second.point.theta), second.distance, first.passes + second.passes + 1)
+    N, frame, spent = num_rows(data), _unit(start), 0.0
+    count, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), _FIRST
+    while count < N // 2:
+        # The mode of a part is about one of its standard deviations away from the mode of all rows.
+        near = (N / count) ** 0.5 / _GROWTH
+        evaluate = functools.partial(point_at, posterior, data, part=Part(key, count))
+        stage = _optimise(evaluate, frame, limit, near)
+        frame, spent = stage.point.frame, spent + stage.passes * count / N
+        count, limit = count * _GROWTH, _LATER
+    evaluate = functools.partial(point_at, posterior, data)
+    last = _refined(evaluate, _optimise(evaluate, frame, limit, _NEAR))
+    return dataclasses.replace(last, passes=spent + last.passes)
 
 
 def point_at(
     posterior: Posterior,
     data: PyTree,
-    theta: PyTree,
+    frame: DensePreconditioner,
     *,
-    scale: float = 1.0,
-    rows: np.ndarray | None = None,
-    fisher: bool = False,
+    part: Part | None = None,
+    second: Second = "hessian",
 ) -> Point:
-    """Return U and its derivatives at `theta`, by one pass over the rows.
+    """Return U and its derivatives at the center of `frame`, by one pass over the rows.
 
-    With `fisher` the Fisher information replaces the rows' Hessian.
+    With `part`, sums over these random rows stand for all. With `second="fisher"` the Fisher information replaces the
+    rows' Hessian.
     """
-    value, gradient, hessian = passes.sums(posterior, data, theta, order=1 if fisher else 2, rows=rows)
-    hessian = -passes.fisher(posterior, data, theta, rows=rows) if hessian is None else hessian
-    prior = passes.prior_sums(posterior, theta)
+    density, zero = in_coordinates(posterior, frame), tree.zeros_like(frame.center)
+    value, gradient, hessian = derivatives(density, data, zero, second=second, part=part)
+    assert hessian is not None
+    scale = 1.0 if part is None else num_rows(data) / part.count
+    prior = prior_derivatives(density, zero)
     total = [-(scale * a + b) for a, b in zip((value, gradient, hessian), prior, strict=True)]
-    return Point(theta, float(total[0]), total[1], total[2], (value, gradient, hessian))
+    return Point(frame, float(total[0]), total[1], total[2], (value, gradient, hessian))
 
 
-def _newton(evaluate: Callable[..., Point], theta: PyTree, limit: int, near: float) -> Climb:
-    current, damping, spent, distance = evaluate(theta), 0.0, 1.0, np.inf
-    if not current.finite:
-        raise ValueError(
-            "The log-density must have finite first and second derivatives at `init`; it does not. "
-            "Choose another `init`, or give a sampler."
-        )
-    while spent < limit:
-        step, distance = _step(current, damping)
-        if damping == 0 and distance < near:
-            break
-        moved = tree.ravel(current.theta).astype(float) + jnp.asarray(step)
-        proposal = evaluate(tree.unravel_like(moved, current.theta))
+def turned(frame: DensePreconditioner, by: np.ndarray, inverse: np.ndarray) -> DensePreconditioner:
+    """Return the coordinates w with v = `by` w; `inverse` is the inverse of `by`."""
+    root = np.asarray(frame.root, np.float64) @ by
+    back = inverse @ np.asarray(frame.inverse, np.float64)
+    as_array = lambda x: tree.as_ravelled(x, frame.center)
+    return DensePreconditioner(frame.center, as_array(root), as_array(back))
+
+
+def moved(frame: DensePreconditioner, v: np.ndarray) -> DensePreconditioner:
+    """Return coordinates with their center at `v`."""
+    theta = np.asarray(tree.ravel(frame.center), np.float64) + np.asarray(frame.root, np.float64) @ v
+    center = tree.unravel_like(tree.as_ravelled(theta, frame.center), frame.center)
+    return DensePreconditioner(center, frame.root, frame.inverse)
+
+
+def _unit(start: PyTree) -> DensePreconditioner:
+    eye = jnp.eye(tree.size(start), dtype=tree.ravel(start).dtype)
+    return DensePreconditioner(start, eye, eye)
+
+
+def _optimise(evaluate: Callable[..., Point], frame: DensePreconditioner, limit: int, near: float) -> Climb:
+    """Return the end of Newton's method with the Hessian, continued with the Fisher information if that fails.
+
+    `evaluate` is `point_at` on some or all rows.
+    """
+    first = _newton(evaluate, frame, limit, near)
+    if first.distance <= near:
+        return first
+    # Where U has kinks or is far from convex, the Hessian says little about how long a step should be.
+    second = _newton(functools.partial(evaluate, second="fisher"), first.point.frame, limit, near)
+    return Climb(evaluate(second.point.frame), second.distance, first.passes + second.passes + 1)
+
+
+def _newton(evaluate: Callable[..., Point], frame: DensePreconditioner, limit: int, near: float) -> Climb:
+    current, spent, damping = evaluate(frame), 1, 0.0
+    distance = np.inf
+    eps = _eps(frame)
+    while spent < limit and current.finite:
+        root, inverse = whitening(current.hessian, damping, eps)
+        step = -root.T @ current.gradient  # in the new coordinates
+        if damping == 0:
+            distance = float(np.sqrt(np.mean(step**2)))
+            if distance < near:
+                break
+        proposal = evaluate(moved(turned(current.frame, root, inverse), step))
         spent += 1
         # A drop in U that rounding may hide counts as neither gain nor loss.
-        slack, promised = 1e-6 * abs(current.value), -step @ current.gradient / 2
+        slack, promised = 10 * eps * abs(current.value), float(step @ step) / 2
         gain = (current.value - proposal.value + slack) / (promised + slack)
         if not (gain > 0 and proposal.finite):
             damping = max(4 * damping, 0.3)
@@ -128,24 +171,44 @@ def _newton(evaluate: Callable[..., Point], theta: PyTree, limit: int, near: flo
     return Climb(current, distance, spent)
 
 
-def _step(current: Point, damping: float) -> tuple[np.ndarray, float]:
-    """Return -(|H| + damping D)^-1 g, with D the diagonal of |H|, and its rms length in the metric of |H|."""
-    scale = np.sqrt(np.maximum(np.abs(np.diag(current.hessian)), 1e-30))
-    slope, correlation = current.gradient / scale, current.hessian / np.outer(scale, scale)
-    if damping == 0 and (root := _root(correlation)) is not None:
-        along = np.linalg.solve(root, slope)
-        return -np.linalg.solve(root.T, along) / scale, float(np.sqrt(np.mean(along**2)))
-    values, vectors = np.linalg.eigh(correlation)
-    values = np.maximum(np.abs(values), 1e-10 * np.max(np.abs(values)))
-    along = vectors.T @ slope
-    step = -(vectors @ (along / (values + damping))) / scale
-    return step, float(np.sqrt(np.mean(along**2 / values)))
+def _refined(evaluate: Callable[..., Point], end: Climb) -> Climb:
+    """Return the end in coordinates in which its Hessian is known well, by further passes if need be."""
+    point, spent = end.point, 0
+    for _ in range(_REFINEMENTS):
+        if not point.finite or _condition(point.hessian) * _eps(point.frame) < _RESOLVED:
+            break
+        by = whitening(point.hessian, 0.0, _eps(point.frame))
+        point, spent = evaluate(turned(point.frame, *by)), spent + 1
+    distance = end.distance
+    if spent and point.finite:
+        step = whitening(point.hessian, 0.0, _eps(point.frame))[0].T @ point.gradient
+        distance = float(np.sqrt(np.mean(step**2)))
+    return Climb(point, distance, end.passes + spent)
 
 
-def _root(correlation: np.ndarray) -> np.ndarray | None:
-    """Return the Cholesky factor, far cheaper than eigenvectors; `None` if a direction is flat or negative."""
-    try:
-        root = np.linalg.cholesky(correlation)
-    except np.linalg.LinAlgError:
-        return None
-    return root if np.min(np.diag(root)) ** 2 > _FLAT else None
+def whitening(matrix: np.ndarray, damping: float, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return W with W W' = (|matrix| + damping D)^-1, where D is the diagonal of |matrix|, and its inverse.
+
+    Without damping W is D^-1/2 R^-1/2, with R scaled to a unit diagonal: the root whose columns are closest to the
+    axes. Eigenvalues of R that rounding to `eps` hides are set to the smallest that it does not.
+    """
+    scale = np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+    scale = np.where(scale > 1e-150, scale, 1.0)
+    values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
+    values = np.abs(values)
+    values = np.maximum(values, 30 * len(values) * eps * np.max(values)) + damping
+    root = (vectors / np.sqrt(values)) @ vectors.T
+    inverse = (vectors * np.sqrt(values)) @ vectors.T
+    return root / scale[:, None], inverse * scale[None, :]
+
+
+def _condition(matrix: np.ndarray) -> float:
+    """Return the condition number of a matrix after scaling its diagonal to 1."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+    values = np.abs(np.linalg.eigvalsh(matrix / np.outer(scale, scale)))
+    return float(np.max(values) / max(float(np.min(values)), 1e-300))
+
+
+def _eps(frame: DensePreconditioner) -> float:
+    """Return the rounding error of the numbers in which rows are evaluated."""
+    return float(jnp.finfo(frame.root.dtype).eps)

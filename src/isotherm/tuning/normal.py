@@ -15,24 +15,20 @@ from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
 from isotherm.covariance import Dense, Diagonal
-from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
-from isotherm.data.weighted import Weighted
 from isotherm.draws.record import Reason
-from isotherm.gradients.control_variate import ControlVariate
-from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
+from isotherm.preconditioner import in_coordinates
 from isotherm.samplers import CCAdL
+from isotherm.sums import precision
+from isotherm.tuning.estimator import Estimator, all_rows, cheapest, control
 from isotherm.tuning.metric import NotNormal, find_metric
-from isotherm.tuning.newton import Climb, climb
-from isotherm.tuning.probe import ORDERS, Probe, Rows
+from isotherm.tuning.newton import Point, climb
+from isotherm.tuning.probe import Probe
+from isotherm.tuning.rounding import HELD, rounded, rounding_error
 from isotherm.tuning.tails import Tail, long_tail
 
-_COST = (1.0, 2.0, 3.0)  # approximate cost of a step, by order of the expansion
-_WORTH = 3.0  # control variates are used if they lower noise times cost by this factor
 _STEP, _FRICTION = 0.7, 1.0  # step size times the stiffest frequency; friction over the slowest
-_QUIET, _NOISY = 0.15, 1.0  # target of s if the noise varies over the posterior, and if it hardly does
-_SMALLEST, _LARGEST = 32, 2048  # batch sizes
 _DENSE_CONTROL = 128  # most parameters for a dense noise covariance, with plain minibatches
 _THERMAL_MASS = 100.0  # smallest
 _MOST_PARAMETERS = 1000  # for which a Hessian is computed
@@ -49,49 +45,120 @@ def tune_normal(
 ) -> Setup | NotNormal:
     """Return a setup for a posterior that is nearly normal around one mode, or the reason why it is not.
 
-    `say` is called with a description of each stage.
+    `say` is called with a description of each stage. Everything before the chains is computed in float64, if the
+    device and the log-likelihood allow it.
     """
-    posterior, data, start, began = problem.density, problem.data, problem.init, time.perf_counter()
-    keys, size = jax.random.split(key, 5), tree.size(start)
+    size = tree.size(problem.init)
     if size > _MOST_PARAMETERS:
         return NotNormal(f"{size} parameters are too many for a Hessian")
-    T = problem.temperature
+    wide, began = problem.why_not_float64 is None, time.perf_counter()
+    with precision.float64(wide):
+        density = precision.widened(problem.density) if wide else problem.density
+        start = precision.widened(problem.init) if wide else problem.init
+        choice = _choose(
+            problem, density, start, key=key, batch_size=batch_size, say=say, stacklevel=stacklevel + 1
+        )
+    if isinstance(choice, NotNormal):
+        return choice
+    with precision.float64(choice.float64):
+        return _setup(problem, choice, time.perf_counter() - began)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Choice:
+    """What the warm-up has chosen. `point` is the mode, in the precision in which chains run."""
+
+    point: Point
+    estimator: Estimator
+    float64: bool
+    batch_size: int
+    step_size: float
+    friction: float
+    burn_in: int
+    thinning: int
+    reasons: tuple[Reason, ...]
+    passes: float
+
+
+def _setup(problem: Problem, choice: _Choice, seconds: float) -> Setup:
+    size, point, estimator = tree.size(problem.init), choice.point, choice.estimator
+    sampler = CCAdL(
+        choice.step_size,
+        choice.friction,
+        covariance=Dense() if estimator.order == 0 and size <= _DENSE_CONTROL else Diagonal(),
+        scheme="symmetric",
+        thermal_mass=max(float(size), _THERMAL_MASS),
+    )
+    kernel = Kernel(
+        at_temperature(sampler, problem.posterior),
+        estimator.gradient(problem.density, point),
+        problem.num_data,
+        choice.batch_size,
+        estimator.minibatch(),
+        point.frame,
+        problem.posterior.constraint,
+    )
+    return Setup(
+        problem=dataclasses.replace(problem, init=point.theta, float64=choice.float64),
+        kernel=kernel,
+        starts=NormalStarts(point.frame, problem.temperature**0.5),
+        burn_in=choice.burn_in,
+        thinning=choice.thinning,
+        reasons=choice.reasons,
+        passes=choice.passes,
+        seconds=seconds,
+    )
+
+
+def _choose(
+    problem: Problem,
+    posterior: Posterior,
+    start: PyTree,
+    *,
+    key: Key[Array, ""],
+    batch_size: int | None,
+    say: Callable[[str], None],
+    stacklevel: int,
+) -> _Choice | NotNormal:
+    data, T, keys = problem.data, problem.temperature, jax.random.split(key, 6)
     say("finding the mode")
-    top = climb(posterior, data, start, seed=int(jax.random.key_data(keys[0])[-1]))
+    top = climb(posterior, data, start, key=keys[0])
     say(f"choosing coordinates, after {top.passes:.1f} passes")
     metric = find_metric(posterior, data, top, key=keys[1])
     if isinstance(metric, NotNormal):
         return metric
     _warn_if_far(top.distance / T**0.5, stacklevel=stacklevel + 1)
     say(f"measuring the noise of each row, after {top.passes + metric.passes:.1f} passes")
-    probe = Probe(posterior, data, metric.preconditioner, T**0.5)
+    zero = tree.zeros_like(start)
+    probe = Probe(in_coordinates(posterior, metric.preconditioner), data, zero, T**0.5)
     rows = probe.all_rows(key=keys[2])
-    tail, tail_passes = long_tail(
-        _control(posterior, top, 2), data, top, metric.preconditioner, rows.tickets(2)
-    )
+    stiffest, slowest, spent = probe.curvatures(metric.point.hessian, rows.top(2), key=keys[5])
+    stiffest = max(stiffest, metric.stiffest)
+    tail, tail_passes = long_tail(control(posterior, metric.point, 2), data, metric.point, rows.tickets(2))
     if tail is not None and batch_size is not None:
         return NotNormal(_describe_tail(tail, start))
-    estimator = (
-        _minibatch_estimator(probe, rows, top, keys[3:])
-        if tail is None
-        else _full_data_estimator(probe, rows, _describe_tail(tail, start))
-    )
-    stiffest, slowest = metric.stiffest, metric.slowest
-    if tail is not None:
+    estimator = all_rows(rows, "" if tail is None else _describe_tail(tail, start))
+    if tail is None:
+        estimator = cheapest(probe, rows, posterior, metric.point, keys[3:5])
+    else:
         stiffest, slowest = max(stiffest, tail.stiffest), min(slowest, tail.slowest)
     h, A = _STEP / math.sqrt(stiffest), _FRICTION * math.sqrt(slowest)
-    n, rows_needed = (
-        estimator.batch_sizes(h) if batch_size is None else (batch_size, estimator.batch_sizes(h)[1])
-    )
+    n, rows_needed = estimator.batch_sizes(h)
+    if batch_size is not None:
+        n = batch_size
+    elif estimator.too_large(n):
+        why = f"batches would have {n} of {problem.num_data} rows"
+        estimator, n, rows_needed = all_rows(rows, why), problem.num_data, 0
     step_why = f"{_STEP:g} divided by the frequency of the stiffest direction, {math.sqrt(stiffest):.2g}"
     if rows_needed > n:
         h, step_why = h * math.sqrt(n / rows_needed), f"the largest that the noise of {n} rows allows"
     s = f"gradient noise s = {h * h * estimator.worst / n:.2g} at this step size; the limit is {estimator.target:g}"
-    s = "the gradient has no noise" if estimator.gradient.all_rows else s
+    s = "the gradient has no noise" if estimator.order is None else s
     # Noise control adds a friction of h C / 2.
     damping = A + h * estimator.noise / n / 2
     relaxation = min(max(damping / slowest, 1 / damping) / h, _SLOWEST)
     burn_in, thinning = math.ceil(20 * relaxation), max(1, round(2 * relaxation))
+    point, arithmetic = _held(problem, metric.point)
     reasons = (
         Reason(
             "mode",
@@ -105,86 +172,36 @@ def tune_normal(
         Reason("friction", f"{A:.3g}", f"the slowest direction has frequency {math.sqrt(slowest):.2g}"),
         Reason("burn_in", str(burn_in), "20 decorrelation times"),
         Reason("thinning", str(thinning), f"chains decorrelate in about {relaxation:.1f} steps"),
+        arithmetic,
     )
-    plain = isinstance(estimator.gradient, Minibatch)
-    covariance = Dense() if plain and size <= _DENSE_CONTROL else Diagonal()
-    mu = max(float(size), _THERMAL_MASS)
-    sampler = CCAdL(h, A, covariance=covariance, scheme="symmetric", thermal_mass=mu)
-    return Setup(
-        problem=problem,
-        kernel=Kernel(
-            at_temperature(sampler, problem.posterior),
-            estimator.gradient,
-            problem.num_data,
-            n,
-            estimator.minibatch,
-            metric.preconditioner,
-            problem.posterior.constraint,
-        ),
-        starts=NormalStarts(metric.preconditioner, T**0.5),
+    return _Choice(
+        point=point,
+        estimator=estimator,
+        float64=arithmetic.value == "float64" and tree.ravel(problem.init).dtype != np.float64,
+        batch_size=n,
+        step_size=h,
+        friction=A,
         burn_in=burn_in,
         thinning=thinning,
         reasons=reasons,
-        passes=top.passes + metric.passes + tail_passes + estimator.passes,
-        seconds=time.perf_counter() - began,
+        passes=top.passes + metric.passes + spent + tail_passes + estimator.passes,
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Estimator:
-    """A gradient with its minibatch plan and its noise.
-
-    `noise` and `worst` are the mean and the largest eigenvalue of C / T for batches of one row; `target` is the
-    largest s allowed.
-    """
-
-    gradient: Gradient
-    minibatch: MinibatchPlan
-    noise: float
-    worst: float
-    target: float
-    passes: float
-    reasons: tuple[Reason, ...]
-    num_data: int
-
-    def batch_sizes(self, h: float) -> tuple[int, int]:
-        """Return the batch size for a step h, and the number of rows that `target` calls for."""
-        if self.gradient.all_rows:
-            return self.num_data, 0
-        rows_needed = math.ceil(min(h * h * self.worst / self.target, 2.0**31))
-        return min(_rounded(max(_SMALLEST, rows_needed)), self.num_data, _LARGEST), rows_needed
-
-
-def _minibatch_estimator(probe: Probe, rows: Rows, top: Climb, keys: Key[Array, " 2"]) -> _Estimator:
-    """Return control variates if they are worth their cost, else plain minibatches."""
-    order, why = _order(rows)
-    T, num_data = float(probe.posterior.temperature), rows.squares.shape[1]
-    if order == 0:
-        tickets = np.ones(num_data, np.int64)
-        worst = probe.lead(probe.posterior, tickets, np.zeros(0, int), key=keys[1])
-        reasons = (Reason("gradient", "minibatch", why),)
-        gradient, plan = Minibatch(probe.posterior), WithReplacement()
-        return _Estimator(
-            gradient, plan, rows.noise(0) / T, worst / T, _NOISY, rows.passes, reasons, num_data
-        )
-    rows = probe.again(rows, order, key=keys[0])
-    tickets = rows.tickets(order)
-    gradient = _control(probe.posterior, top, order)
-    worst = probe.lead(gradient.expanded, tickets, rows.top(order), key=keys[1])
-    noise, gain = rows.noise(order, tickets), _ratio(rows.noise(order), rows.noise(order, tickets))
-    weights = f"rows with more variable gradients are drawn more often: {gain:.2g} times less noise"
-    reasons = (
-        Reason("gradient", f"control variate, order {order}", why),
-        Reason("minibatch", "weighted", weights),
+def _held(problem: Problem, point: Point) -> tuple[Point, Reason]:
+    """Return the mode in the precision in which chains run, and which precision that is and why."""
+    dtype = tree.ravel(problem.init).dtype
+    error = rounding_error(point.frame, problem.temperature**0.5, dtype)
+    effect = f"rounding to {dtype} moves positions by {error:.1g} sd"
+    if problem.float64:
+        return point, Reason("arithmetic", "float64", "the data do not fit into float32")
+    if error < HELD or dtype == np.float64:
+        return rounded(point, problem.init), Reason("arithmetic", str(dtype), effect)
+    if problem.why_not_float64 is None:
+        return point, Reason("arithmetic", "float64", effect)
+    return rounded(point, problem.init), Reason(
+        "arithmetic", str(dtype), f"{effect}, but {problem.why_not_float64}"
     )
-    plan = Weighted(tickets)
-    return _Estimator(gradient, plan, noise / T, worst / T, _QUIET, rows.passes, reasons, num_data)
-
-
-def _full_data_estimator(probe: Probe, rows: Rows, why: str) -> _Estimator:
-    reasons = (Reason("gradient", "all rows", why),)
-    num_data = rows.squares.shape[1]
-    return _Estimator(FullData(probe.posterior), AllRows(), 0.0, 0.0, _QUIET, rows.passes, reasons, num_data)
 
 
 def _describe_tail(tail: Tail, start: PyTree) -> str:
@@ -195,37 +212,6 @@ def _describe_tail(tail: Tail, start: PyTree) -> str:
     )
 
 
-def _ratio(a: float, b: float) -> float:
-    """Return a / b, or 1 if b is 0."""
-    return a / b if b > 0 else 1.0
-
-
 def _warn_if_far(distance: float, *, stacklevel: int) -> None:
     if not distance < 1:
         advice.warn(advice.about_distance(distance), stacklevel=stacklevel + 1)
-
-
-def _rounded(rows: int) -> int:
-    """Return `rows` rounded up to 2^k or 3 * 2^(k-1), so that most seeds share one compiled program."""
-    power = 2 ** math.floor(math.log2(rows))
-    return next(n for n in (power, power * 3 // 2, 2 * power) if n >= rows)
-
-
-def _order(rows: Rows) -> tuple[int, str]:
-    """Return the order of expansion with the least noise for its cost, and why; 0 is a plain minibatch."""
-    noise = [rows.noise(order, rows.tickets(order) if order else None) for order in ORDERS]
-    noise_times_cost = [a * b for a, b in zip(noise, _COST, strict=True)]
-    less = ", ".join(f"{_ratio(x, noise[0]):.2g} (order {k})" for k, x in enumerate(noise[1:], start=1))
-    why = f"noise relative to plain minibatches: {less}"
-    best = int(np.argmin(noise_times_cost))
-    if best == 0 or not noise_times_cost[0] > _WORTH * noise_times_cost[best]:
-        return 0, f"control variates are not worth their cost; {why}"
-    return best, why
-
-
-def _control(posterior: Posterior, top: Climb, order: int) -> ControlVariate:
-    theta = top.point.theta
-    value, gradient, hessian = (tree.as_ravelled(x, theta) for x in top.point.known)
-    if order == 1:
-        return ControlVariate(posterior, order=1, anchor=theta, sums=(value, gradient, None))
-    return ControlVariate(posterior, order=2, anchor=theta, sums=(value, gradient, hessian))

@@ -1,7 +1,7 @@
 """The noise of each row's gradient over the posterior, with and without an expansion around the mode subtracted.
 
 It is measured by derivatives of all rows along random directions, at random points of the normal approximation to
-the posterior. Full gradients are formed for a few thousand rows only.
+the posterior. Full gradients and Hessians are formed for a few thousand rows only.
 """
 
 import dataclasses
@@ -10,18 +10,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
-from isotherm.preconditioner import Preconditioner
-from isotherm.sums import passes
+from isotherm.sums.fold import each, num_rows, picked
+from isotherm.sums.precision import exact
 
 ORDERS = (0, 1, 2)
-_PROBES = 6  # of every row
-_LONG = 2**26  # numbers in the data above which it pays to optimise the program
-_AGAIN, _POINTS = 16, 16  # probes of the rows that vary most; points at which their gradients are taken
+_PROBES = 6  # of every row, all in one pass
+_AGAIN, _POINTS = (
+    3,
+    16,
+)  # rounds of probes of the rows that vary most; points at which their gradients are taken
 _TOP = 4096  # most rows that count as varying most; at most one in 8 of all
 
 
@@ -62,110 +64,137 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """Measures rows at the center of `preconditioner` and at normal points around it, of sd `spread` in each v."""
+    """Measures rows at v = 0 and at normal points around it, of sd `spread` in each v.
 
-    posterior: Posterior
+    `density` is the posterior over v, and `zero` the point v = 0.
+    """
+
+    density: Posterior
     data: PyTree
-    preconditioner: Preconditioner
+    zero: PyTree[Array]
     spread: float
 
     def all_rows(self, *, key: Key[Array, ""]) -> Rows:
         """Return the mean squares of all rows, from a few probes of each."""
-        squares = self._squares(None, _PROBES, key)
-        # A derivative along a direction costs about half a gradient, and each probe takes two.
-        return Rows(squares, tree.size(self.preconditioner.center), float(_PROBES))
+        return Rows(self._squares(self.data, key), tree.size(self.zero), 1.0)
 
     def again(self, rows: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
         """Return `rows` with more probes of those that vary most, which determine the largest eigenvalue of C."""
         top, squares = rows.top(order), rows.squares.copy()
-        squares[:, top] = self._squares(top, _AGAIN, key)
-        return Rows(squares, rows.size, rows.passes + _AGAIN * len(top) / squares.shape[1])
+        chosen = picked(self.data, jnp.asarray(top, jnp.int32))
+        rounds = [self._squares(chosen, k) for k in jax.random.split(key, _AGAIN)]
+        squares[:, top] = np.mean(rounds, axis=0)
+        return Rows(squares, rows.size, rows.passes + len(rounds) * len(top) / squares.shape[1])
 
-    def lead(
-        self, posterior: Posterior, tickets: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]
-    ) -> float:
-        """Return the largest eigenvalue of C for batches of one row of `posterior`, drawn in proportion to `tickets`.
+    def lead(self, density: Posterior, tickets: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]) -> float:
+        """Return the largest eigenvalue of C for batches of one row of `density`, drawn in proportion to `tickets`.
 
         It is computed from the rows `top` and a few thousand others that represent the rest.
         """
-        others = np.delete(np.arange(len(tickets)), top)
-        sampled = np.random.default_rng(0).permutation(others)[:_TOP]
-        rows, rows_per_sample = np.append(top, sampled), len(others) / max(len(sampled), 1)
-        share = (
-            tickets.sum()
-            / tickets[rows]
-            * np.append(np.ones(len(top)), np.full(len(sampled), rows_per_sample))
-        )
-        index = jnp.asarray(rows, jnp.int32)
-        spread, share = jnp.asarray(self.spread), jnp.asarray(share, float)
-        moment = _moment(posterior, self.preconditioner, self.data, index, share, spread, key)
+        index, copies = self._representatives(top)
+        share = jnp.asarray(copies * tickets.sum() / tickets[index], tree.ravel(self.zero).dtype)
+        chosen = picked(self.data, jnp.asarray(index, jnp.int32))
+        moment = _moment(density, self.zero, chosen, share, jnp.asarray(self.spread), key)
         return float(np.linalg.eigvalsh(np.asarray(moment, np.float64))[-1])
 
-    def _squares(self, rows: np.ndarray | None, count: int, key: Key[Array, ""]) -> np.ndarray:
-        widths = [int(np.prod(x.shape[1:])) for x in jax.tree.leaves(self.data)]
-        squares = (
-            _squares_optimised
-            if sum(x.size for x in jax.tree.leaves(self.data)) > _LONG
-            else _squares_quickly
-        )
-        spread, times, pieces = jnp.asarray(self.spread), jnp.asarray(count), []
-        for index, valid in passes.chunks(self.data, 4 * sum(widths), rows):
-            piece = squares(self.posterior, self.preconditioner, self.data, index, spread, key, times)
-            pieces.append(np.asarray(piece, np.float64)[:, : int(np.sum(np.asarray(valid)))])
-        return np.concatenate(pieces, axis=1)
+    def curvatures(
+        self, hessian: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]
+    ) -> tuple[float, float, float]:
+        """Return the largest and the smallest curvature at a random point of the posterior, and the passes it took.
+
+        `hessian` is that of U at v = 0. The change from it is summed over the rows `top` and a few thousand others.
+        """
+        index, copies = self._representatives(top)
+        chosen = picked(self.data, jnp.asarray(index, jnp.int32))
+        weights = jnp.asarray(copies, tree.ravel(self.zero).dtype)
+        change = _hessian_change(self.density, self.zero, chosen, weights, jnp.asarray(self.spread), key)
+        spent = 2 * len(index) / num_rows(self.data)
+        there = hessian - np.asarray(change, np.float64)
+        if not np.all(np.isfinite(there)):
+            return 1.0, 1.0, spent
+        values = np.linalg.eigvalsh((there + there.T) / 2)
+        return max(1.0, float(values[-1])), float(np.clip(values[0], 0.1, 1.0)), spent
+
+    def _representatives(self, top: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows `top` and a few thousand others, and how many rows each of them stands for."""
+        others = np.delete(np.arange(num_rows(self.data)), top)
+        sampled = np.random.default_rng(0).permutation(others)[:_TOP]
+        copies = np.append(np.ones(len(top)), np.full(len(sampled), len(others) / max(len(sampled), 1)))
+        return np.append(top, sampled), copies
+
+    def _squares(self, rows: PyTree, key: Key[Array, ""]) -> np.ndarray:
+        function, spread = _Squares(self.density, self.zero), jnp.asarray(self.spread)
+        roots = each(function, rows, spread, key, numbers_per_row=4 * _PROBES)
+        return np.asarray(roots, np.float64).T ** 2
 
 
-def _squares(
-    posterior: Posterior,
-    preconditioner: Preconditioner,
-    data: PyTree,
-    index: Int[Array, " n"],
-    spread: Float[Array, ""],
-    key: Key[Array, ""],
-    count: Int[Array, ""],
-) -> Float[Array, "orders n"]:
-    rows, center = passes.picked(data, index), preconditioner.center
-    f = lambda x: posterior.row_log_likelihoods(x, rows)
+class _Squares(eqx.Module):
+    """The root mean square of each row's slope along random directions, for each order of expansion."""
 
-    def probe(key: Key[Array, ""]) -> Float[Array, "orders n"]:
-        first, second = jax.random.split(key)
-        change = preconditioner.multiply(tree.multiply(spread, tree.normal_like(center, key=first)))
-        direction = preconditioner.multiply(tree.normal_like(center, key=second))
-        slope = lambda x: jax.jvp(f, (x,), (direction,))[1]
-        slope_away = slope(jax.tree.map(jnp.add, center, change))
-        slope_at_center, slope_change = jax.jvp(slope, (center,), (change,))
-        return (
-            jnp.stack([slope_away, slope_away - slope_at_center, slope_away - slope_at_center - slope_change])
-            ** 2
-        )
+    density: Posterior
+    zero: PyTree[Array]
 
-    # `count` is an argument of the compiled program, not a constant.
-    step = lambda i, total: total + probe(jax.random.fold_in(key, i))
-    shape = jax.eval_shape(probe, key)
-    return jax.lax.fori_loop(0, count, step, jnp.zeros(shape.shape, shape.dtype)) / count
+    @exact
+    def __call__(
+        self, rows: PyTree, spread: Float[Array, ""], key: Key[Array, ""]
+    ) -> Float[Array, "n orders"]:
+        f = lambda v: self.density.row_log_likelihoods(v, rows)
 
+        def probe(key: Key[Array, ""]) -> Float[Array, "orders n"]:
+            first, second = jax.random.split(key)
+            v = tree.multiply(spread, tree.normal_like(self.zero, key=first))
+            direction = tree.normal_like(self.zero, key=second)
+            slope = lambda x: jax.jvp(f, (x,), (direction,))[1]
+            away = slope(v)
+            here, change = jax.jvp(slope, (self.zero,), (v,))
+            return jnp.stack([away, away - here, away - here - change]) ** 2
 
-_squares_quickly, _squares_optimised = compile_quickly(_squares), eqx.filter_jit(_squares)
+        squares = jnp.mean(jax.vmap(probe)(jax.random.split(key, _PROBES)), axis=0)
+        return jnp.sqrt(squares).T.astype(jnp.float32)
 
 
 @compile_quickly
+@exact
 def _moment(
-    posterior: Posterior,
-    preconditioner: Preconditioner,
-    data: PyTree,
-    index: Int[Array, " n"],
+    density: Posterior,
+    zero: PyTree[Array],
+    rows: PyTree,
     share: Float[Array, " n"],
     spread: Float[Array, ""],
     key: Key[Array, ""],
 ) -> Float[Array, "d d"]:
     """Return the sum over rows of share_i g_i g_i', with respect to v, averaged over points of the posterior."""
-    rows = passes.picked(data, index)
 
     def at(key: Key[Array, ""]) -> Float[Array, "d d"]:
-        v = tree.multiply(spread, tree.normal_like(preconditioner.center, key=key))
-        theta = preconditioner.to_params(v)
-        gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
-        g = jax.vmap(lambda x: tree.ravel(preconditioner.multiply_transposed(x)))(gradients)
-        return (g * share.astype(g.dtype)[:, None]).T @ g
+        v = tree.multiply(spread, tree.normal_like(zero, key=key))
+        gradients = jax.vmap(jax.grad(density.one_log_likelihood), in_axes=(None, 0))(v, rows)
+        g = jax.vmap(tree.ravel)(gradients)
+        return (g * share[:, None]).T @ g
 
     return jnp.mean(jax.lax.map(at, jax.random.split(key, _POINTS)), axis=0)
+
+
+@compile_quickly
+@exact
+def _hessian_change(
+    density: Posterior,
+    zero: PyTree[Array],
+    rows: PyTree,
+    weights: Float[Array, " n"],
+    spread: Float[Array, ""],
+    key: Key[Array, ""],
+) -> Float[Array, "d d"]:
+    """Return the Hessian of the log-density at a random point less that at v = 0."""
+
+    def total(x: Float[Array, " d"]) -> Array:
+        v = tree.unravel_like(x, zero)
+        return jnp.sum(density.row_log_likelihoods(v, rows) * weights) + density.prior_log_density(v)
+
+    origin = tree.ravel(zero)
+    away = tree.ravel(tree.multiply(spread, tree.normal_like(zero, key=key)))
+
+    def column(e: Float[Array, " d"]) -> Float[Array, " d"]:
+        slope = lambda x: jax.jvp(jax.grad(total), (x,), (e,))[1]
+        return slope(away) - slope(origin)
+
+    return jax.vmap(column)(jnp.eye(len(origin), dtype=origin.dtype))

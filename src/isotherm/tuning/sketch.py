@@ -17,7 +17,7 @@ from isotherm.gradients.minibatch import Minibatch
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import LowRankPreconditioner, Preconditioner
 from isotherm.records import Needs
-from isotherm.sums import passes
+from isotherm.sums.fold import Part, fold, picked
 
 _CONTRASTS, _EACH = 256, 16  # contrasts for the leading directions: in all, and per batch
 _NUMBERS = 2**27  # most numbers in all contrasts together
@@ -35,17 +35,17 @@ def sketch(
 
     Every row is used once, and some rows more often.
     """
-    keys = jax.random.split(key)
+    keys = jax.random.split(key, 3)
     count = jax.tree.leaves(points)[0].shape[0]
     num_data = jax.tree.leaves(data)[0].shape[0]
     thetas = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(count)]
-    square = jax.tree.map(lambda x: np.zeros(x.shape[1:]), points)
-    numbers = tree.size(thetas[0]) + sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
-    for i, theta in enumerate(thetas):
-        # Every row is used, at one of the points, since a rare feature occurs in few rows.
-        for index, valid in passes.chunks(data, numbers, np.arange(i, num_data, count)):
-            piece = _squares(posterior, theta, data, index, valid)
-            square = jax.tree.map(lambda total, x: total + np.asarray(x, np.float64), square, piece)
+    # Every row is used, at one of the points, since a rare feature occurs in few rows.
+    bounds = np.linspace(0, num_data, count + 1).astype(int)
+    parts = [
+        fold(_Squares(posterior), data, theta, numbers_per_row=tree.size(theta), part=Part(keys[2], *ends))
+        for theta, ends in zip(thetas, zip(bounds[1:], bounds[:-1], strict=True), strict=True)
+    ]
+    square = jax.tree.map(lambda *x: np.sum(x, axis=0), *parts)
     prior_keys = jax.random.split(keys[0], count)
     prior = [_prior_diagonal(posterior, theta, prior_keys[i]) for i, theta in enumerate(thetas)]
     prior = jax.tree.map(lambda *x: np.maximum(np.mean(np.asarray(x, np.float64), axis=0), 0), *prior)
@@ -81,13 +81,14 @@ def stiffness_passes(points: int, num_data: int) -> float:
     return _PRODUCTS * points * min(_MORE, num_data) / num_data
 
 
-@eqx.filter_jit
-def _squares(
-    posterior: Posterior, theta: PyTree, data: PyTree, index: Int[Array, " n"], valid: Bool[Array, " n"]
-) -> PyTree:
-    rows = passes.picked(data, index)
-    gradients = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
-    return jax.tree.map(lambda g: jnp.tensordot(valid.astype(g.dtype), g * g, 1), gradients)
+class _Squares(eqx.Module):
+    """The sum of the squared gradients of the rows of a block."""
+
+    posterior: Posterior
+
+    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], theta: PyTree) -> PyTree:
+        gradients = jax.vmap(jax.grad(self.posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
+        return jax.tree.map(lambda g: jnp.tensordot(valid.astype(g.dtype), g * g, 1), gradients)
 
 
 @compile_quickly
@@ -159,7 +160,7 @@ def _stiffest(
         theta, key = x
         first, second = jax.random.split(key)
         index = jax.random.choice(first, num_data, (rows,), replace=rows > num_data)
-        batch = passes.picked(data, index)
+        batch = picked(data, index)
 
         def u(y: PyTree) -> Array:
             return -posterior.prior_log_density(y) - num_data / rows * jnp.sum(

@@ -16,9 +16,10 @@ from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.posterior import Posterior
-from isotherm.preconditioner import DensePreconditioner
-from isotherm.sums import passes
-from isotherm.tuning.newton import Climb, point_at
+from isotherm.sums.fold import picked
+from isotherm.sums.precision import exact
+from isotherm.sums.totals import values_and_gradients
+from isotherm.tuning.newton import Point, moved, point_at
 
 _FAR = 5.0  # distance probed, in standard deviations
 _DROP = 4.0  # a tail is long if U rises by less than this, in units of T; for a normal it is 12.5
@@ -51,61 +52,70 @@ class Tail:
 
 
 def long_tail(
-    expanded: ControlVariate,
-    data: PyTree,
-    top: Climb,
-    preconditioner: DensePreconditioner,
-    tickets: np.ndarray,
+    expanded: ControlVariate, data: PyTree, point: Point, tickets: np.ndarray
 ) -> tuple[Tail | None, float]:
     """Return the longest tail along a coordinate, if one is far longer than normal, and the passes it took.
 
-    Returns no tail if rounding of the rows could hide the rise of U. `expanded` is of order 2 around the mode: for a
-    posterior close to normal, little is left to estimate.
+    Returns no tail if rounding of the rows could hide the rise of U. `expanded` is of order 2 around the mode, in the
+    coordinates of `point`: for a posterior close to normal, little is left to estimate.
     """
-    posterior, center = expanded.expanded, preconditioner.center
-    assert expanded.posterior is not None
-    T, size, num_data = float(posterior.temperature), tree.size(center), len(tickets)
-    if not passes.holds(float(top.point.known[0]), T, center):
+    density, rest, zero = expanded.density, expanded.expanded, expanded.anchor
+    T, size, num_data = float(density.temperature), len(point.gradient), len(tickets)
+    if not holds(float(point.known[0]), T, zero):
         return None, 0.0
-    root, spent = np.asarray(preconditioner.root, np.float64), 0.0
+    spent = 0.0
     index, sign = np.repeat(np.arange(size), 2), np.tile([-1.0, 1.0], size)
-    moves = tree.as_ravelled((sign * _FAR * T**0.5)[:, None] * root[:, index].T, center)
-    known = _known(expanded.posterior, center, moves, top)
+    moves = _moves(index, sign * _FAR * T**0.5, zero)
+    known = _known(density, zero, moves, point)
     rng, points = np.random.default_rng(0), np.arange(2 * size)
     last_count = 0
     while (count := int(np.clip(num_data // (2 * len(points)), *_ROWS))) >= _MORE * last_count:
-        rest, error = _log_likelihoods(posterior, data, center, moves, points, tickets, count, rng)
+        left, error = _log_likelihoods(rest, data, zero, moves, points, tickets, count, rng)
         spent, last_count = spent + len(points) * count / num_data, count
-        rise = -(rest + known[points])
+        rise = -(left + known[points])
         suspects = np.argsort(rise)[:_AGAIN]
         suspects = suspects[rise[suspects] - _ERRORS * error[suspects] < _DROP * T]
         if len(suspects) == 0:
             return None, spent
         points = points[suspects]
-    rises = []
-    for point in points[:_ALL]:
-        theta = tree.unravel_like(tree.ravel(center) + moves[point], center)
-        value, _, _ = passes.sums(posterior, data, theta, order=1)
-        rise = -float(value) - known[point]
-        rises.append((rise / T if math.isfinite(rise) else math.inf, int(index[point]), float(sign[point])))
+    chosen = jax.vmap(lambda x: tree.unravel_like(x, zero))(moves[points[:_ALL]])
+    values, _ = values_and_gradients(rest, data, chosen)
+    rises = [
+        (rise / T if math.isfinite(rise) else math.inf, int(index[i]), float(sign[i]))
+        for i, rise in zip(points, -values - known[points[:_ALL]], strict=False)
+    ]
     rise, i, side = min(rises)
     spent += len(rises)
     if not rise < _DROP:
         return None, spent
-    stiffest, tries = _wall(expanded.posterior, data, top, root, i, -side)
+    stiffest, tries = _wall(expanded.posterior, data, point, i, -side)
     return Tail(i, side * _FAR, rise, stiffest), spent + tries
 
 
+def holds(total: float, change: float, theta: PyTree) -> bool:
+    """Return whether a change of a sum over rows exceeds the error of rounding each row as the parameters are."""
+    return abs(total) * float(jnp.finfo(tree.ravel(theta).dtype).eps) / 4 < change
+
+
+def _moves(index: np.ndarray, distance: np.ndarray, zero: PyTree) -> Float[Array, "k d"]:
+    """Return moves along single coordinates."""
+    moves = np.zeros((len(index), tree.size(zero)))
+    moves[np.arange(len(index)), index] = distance
+    return tree.as_ravelled(moves, zero)
+
+
 def _wall(
-    posterior: Posterior, data: PyTree, top: Climb, root: np.ndarray, index: int, side: float
+    posterior: Posterior | None, data: PyTree, top: Point, index: int, side: float
 ) -> tuple[float, int]:
     """Return the largest curvature about as far out on this side as chains get, and the passes it took."""
-    T, center, far = float(posterior.temperature), top.point.theta, 3.0
+    assert posterior is not None
+    T, far = float(posterior.temperature), 3.0
     for tries in range(1, _TRIES + 1):
-        move = tree.as_ravelled(side * far * T**0.5 * root[:, index], center)
-        point = point_at(posterior, data, tree.unravel_like(tree.ravel(center) + move, center))
-        if point.finite and point.value - top.point.value < _REACH * T:
-            return float(np.linalg.eigvalsh(root.T @ point.hessian @ root)[-1]), tries
+        v = np.zeros(len(top.gradient))
+        v[index] = side * far * T**0.5
+        point = point_at(posterior, data, moved(top.frame, v))
+        if point.finite and point.value - top.value < _REACH * T:
+            return float(np.linalg.eigvalsh(point.hessian)[-1]), tries
         far *= _NEARER
     return 1.0, _TRIES
 
@@ -141,6 +151,7 @@ def _log_likelihoods(
 
 
 @compile_quickly
+@exact
 def _pairs(
     posterior: Posterior,
     center: PyTree,
@@ -151,14 +162,14 @@ def _pairs(
 ) -> Float[Array, " p"]:
     """Return the log-likelihood of one row after one move, for each pair."""
     at = lambda i: tree.unravel_like(tree.ravel(center) + moves[i], center)
-    return jax.vmap(lambda i, r: posterior.one_log_likelihood(at(i), r))(which, passes.picked(data, row))
+    return jax.vmap(lambda i, r: posterior.one_log_likelihood(at(i), r))(which, picked(data, row))
 
 
 def _known(
-    posterior: Posterior, center: PyTree, moves: Float[Array, "k d"], top: Climb
+    posterior: Posterior, center: PyTree, moves: Float[Array, "k d"], top: Point
 ) -> Float[np.ndarray, " k"]:
     """Return the change of the part that needs no rows, in 64 bits: it is small beside the sum over all rows."""
-    _, gradient, hessian = top.point.known
+    _, gradient, hessian = top.known
     move = np.asarray(moves, np.float64)
     expansion = move @ gradient + np.sum((move @ hessian) * move, axis=1) / 2
     return expansion + np.asarray(_priors(posterior, center, moves), np.float64)

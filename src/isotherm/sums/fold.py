@@ -1,0 +1,140 @@
+"""The engine of all sums over rows: one compiled loop over blocks of rows.
+
+A pass calls a function of one block for block after block, adds up what it returns, and leaves nothing else in
+memory. Blocks are slices of contiguous rows, without a copy of the data. The number of blocks is an argument of the
+compiled program, so that one program serves a part of the rows and all of them.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from isotherm.data.permutation import permute
+from isotherm.sums.compensated import Sum
+
+# Numbers in a block, so that it stays in the cache of a CPU, or keeps a GPU busy.
+_NUMBERS = {"cpu": 2**18}
+_NUMBERS_ELSEWHERE = 2**24
+_FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would hold this many numbers
+
+RowFunction = Callable[..., PyTree]
+
+
+class Part(NamedTuple):
+    """The rows from `begin` to `end` of the random order that `key` selects."""
+
+    key: Key[Array, ""]
+    end: int
+    begin: int = 0
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.end - self.begin
+
+
+def num_rows(data: PyTree) -> int:
+    """Return N."""
+    return jax.tree.leaves(data)[0].shape[0]
+
+
+def picked(data: PyTree, index: Int[Array, " n"]) -> PyTree:
+    """Return the rows at `index`."""
+    return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
+
+
+def fold(
+    f: RowFunction,
+    data: PyTree,
+    *args: PyTree,
+    numbers_per_row: int = 1,
+    part: Part | None = None,
+) -> PyTree[np.ndarray]:
+    """Return the sum of `f(rows, valid, *args)` over blocks of all rows, in float64.
+
+    **Arguments:**
+
+    - `f`: returns a pytree of sums over the rows of a block. Rows that are not `valid` were seen before and must
+      not be counted.
+    - `numbers_per_row`: size of the largest intermediate result of `f` for each row, if it is larger than a row.
+    - `part`: random rows to use instead of all.
+    """
+    length = _block_length(data, numbers_per_row)
+    key, *ends = Part(jax.random.key(0), num_rows(data)) if part is None else part
+    end, begin = (jnp.asarray(x, jnp.int32) for x in ends)
+    return _fold(f, data, args, key, begin, end, length).result()
+
+
+def each(f: RowFunction, data: PyTree, *args: PyTree, numbers_per_row: int = 1) -> PyTree[Array]:
+    """Return `f(rows, *args)` for all rows, computed block by block: leaves have a leading axis of N rows."""
+    return _each(f, data, args, _block_length(data, numbers_per_row))
+
+
+def _block_length(data: PyTree, numbers_per_row: int) -> int:
+    width = sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(data))
+    numbers = _NUMBERS.get(jax.default_backend(), _NUMBERS_ELSEWHERE)
+    width = max(width, numbers_per_row, 1)
+    fewest = max(1, min(_FEWEST_ROWS, _MOST_NUMBERS // width))
+    return min(num_rows(data), max(fewest, numbers // width))
+
+
+@eqx.filter_jit
+def _fold(
+    f: RowFunction,
+    data: PyTree,
+    args: tuple[PyTree, ...],
+    key: Key[Array, ""],
+    begin: Int[Array, ""],
+    end: Int[Array, ""],
+    length: int,
+) -> Sum:
+    all_rows = end - begin == num_rows(data)
+
+    def block(i: Int[Array, ""]) -> PyTree:
+        first = begin + i * length
+        contiguous = functools.partial(_contiguous, data, first, length)
+        at_random = functools.partial(_random, data, first, length, key, end)
+        return f(*jax.lax.cond(all_rows, contiguous, at_random), *args)
+
+    shapes = jax.eval_shape(block, jnp.zeros((), jnp.int32))
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    blocks = (end - begin + length - 1) // length
+    return jax.lax.fori_loop(0, blocks, lambda i, total: total.add(block(i)), Sum.zero(zero))
+
+
+@eqx.filter_jit
+def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -> PyTree[Array]:
+    N = num_rows(data)
+    of_block = lambda begin: f(_contiguous(data, begin, length)[0], *args)
+    shapes = jax.eval_shape(of_block, jnp.zeros((), jnp.int32))
+    out = jax.tree.map(lambda x: jnp.zeros((N, *x.shape[1:]), x.dtype), shapes)
+
+    def write(i: Int[Array, ""], out: PyTree) -> PyTree:
+        begin = jnp.minimum(i * length, N - length)
+        put = lambda buffer, x: jax.lax.dynamic_update_slice_in_dim(buffer, x, begin, axis=0)
+        return jax.tree.map(put, out, of_block(begin))
+
+    return jax.lax.fori_loop(0, -(-N // length), write, out)
+
+
+def _contiguous(data: PyTree, begin: Int[Array, ""], length: int) -> tuple[PyTree, Bool[Array, " n"]]:
+    """Return a block of contiguous rows. The last one begins early, with rows that were counted before."""
+    start = jnp.minimum(begin, num_rows(data) - length).astype(jnp.int32)
+    rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, length, axis=0), data)
+    return rows, start + jnp.arange(length, dtype=jnp.int32) >= begin
+
+
+def _random(
+    data: PyTree, begin: Int[Array, ""], length: int, key: Key[Array, ""], end: Int[Array, ""]
+) -> tuple[PyTree, Bool[Array, " n"]]:
+    """Return a block of rows of a random order that ends at `end`."""
+    position = begin + jnp.arange(length, dtype=jnp.int32)
+    index = permute(jnp.minimum(position, num_rows(data) - 1), num_rows(data), key=key)
+    return picked(data, index), position < end

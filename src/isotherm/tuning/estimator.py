@@ -1,0 +1,129 @@
+"""The choice of gradient for a nearly normal posterior: control variates, plain minibatches or all rows."""
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Array, Key
+
+from isotherm import tree
+from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
+from isotherm.data.weighted import Weighted
+from isotherm.draws.record import Reason
+from isotherm.gradients.control_variate import ControlVariate
+from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
+from isotherm.posterior import Posterior
+from isotherm.tuning.newton import Point
+from isotherm.tuning.probe import ORDERS, Probe, Rows
+
+_COST = (1.0, 2.0, 3.0)  # approximate cost of a step, by order of the expansion
+_WORTH = 3.0  # control variates are used if they lower noise times cost by this factor
+_QUIET, _NOISY = 0.15, 1.0  # target of s if the noise varies over the posterior, and if it hardly does
+_SMALLEST, _LARGEST = 32, 2048  # batch sizes
+_ENOUGH = 8  # all rows are used in each step if a batch would have more than one in this many
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimator:
+    """A kind of gradient and its noise.
+
+    - `order`: that of the control variates; 0 for plain minibatches, and `None` for all rows in each step.
+    - `tickets`: how often each row is drawn; `None` for equal probabilities.
+    - `noise`, `worst`: the mean and the largest eigenvalue of C / T for batches of one row.
+    - `target`: the largest s allowed.
+    """
+
+    order: int | None
+    tickets: np.ndarray | None
+    noise: float
+    worst: float
+    target: float
+    passes: float
+    reasons: tuple[Reason, ...]
+    num_data: int
+
+    def batch_sizes(self, h: float) -> tuple[int, int]:
+        """Return the batch size for a step h, and the number of rows that `target` calls for."""
+        if self.order is None:
+            return self.num_data, 0
+        rows_needed = math.ceil(min(h * h * self.worst / self.target, 2.0**31))
+        return min(_rounded(max(_SMALLEST, rows_needed)), self.num_data, _LARGEST), rows_needed
+
+    def too_large(self, n: int) -> bool:
+        """Return whether batches of n rows are so large that all rows may as well be used."""
+        return self.order is not None and _ENOUGH * n > self.num_data
+
+    def gradient(self, posterior: Posterior, point: Point) -> Gradient:
+        """Return the gradient, with control variates anchored at `point`."""
+        if self.order is None:
+            return FullData(posterior)
+        return control(posterior, point, self.order) if self.order else Minibatch(posterior)
+
+    def minibatch(self) -> MinibatchPlan:
+        """Return how rows are drawn."""
+        if self.order is None:
+            return AllRows()
+        return WithReplacement() if self.tickets is None else Weighted(self.tickets)
+
+
+def all_rows(rows: Rows, why: str) -> Estimator:
+    """Return the estimator that uses all rows in each step."""
+    reasons = (Reason("gradient", "all rows", why),)
+    return Estimator(None, None, 0.0, 0.0, _QUIET, rows.passes, reasons, rows.squares.shape[1])
+
+
+def cheapest(
+    probe: Probe, rows: Rows, posterior: Posterior, point: Point, keys: Key[Array, " 2"]
+) -> Estimator:
+    """Return control variates if they are worth their cost, else plain minibatches."""
+    order, why = _order(rows)
+    T, num_data = float(posterior.temperature), rows.squares.shape[1]
+    if order == 0:
+        uniform = np.ones(num_data, np.int64)
+        worst = probe.lead(probe.density, uniform, np.zeros(0, int), key=keys[1])
+        reasons = (Reason("gradient", "minibatch", why),)
+        return Estimator(0, None, rows.noise(0) / T, worst / T, _NOISY, rows.passes, reasons, num_data)
+    rows = probe.again(rows, order, key=keys[0])
+    tickets = rows.tickets(order)
+    expanded = control(posterior, point, order).expanded
+    worst = probe.lead(expanded, tickets, rows.top(order), key=keys[1])
+    noise, gain = rows.noise(order, tickets), _ratio(rows.noise(order), rows.noise(order, tickets))
+    weights = f"rows with more variable gradients are drawn more often: {gain:.2g} times less noise"
+    reasons = (
+        Reason("gradient", f"control variate, order {order}", why),
+        Reason("minibatch", "weighted", weights),
+    )
+    return Estimator(order, tickets, noise / T, worst / T, _QUIET, rows.passes, reasons, num_data)
+
+
+def control(posterior: Posterior, point: Point, order: int) -> ControlVariate:
+    """Return control variates around `point`, with what is known about it, in its coordinates."""
+    anchor = tree.zeros_like(point.theta)
+    value, gradient, hessian = (tree.as_ravelled(x, anchor) for x in point.known)
+    sums = (value, gradient, hessian if order == 2 else None)
+    return ControlVariate(
+        posterior, order=2 if order == 2 else 1, anchor=anchor, sums=sums, preconditioner=point.frame
+    )
+
+
+def _order(rows: Rows) -> tuple[int, str]:
+    """Return the order of expansion with the least noise for its cost, and why; 0 is a plain minibatch."""
+    noise = [rows.noise(order, rows.tickets(order) if order else None) for order in ORDERS]
+    noise_times_cost = [a * b for a, b in zip(noise, _COST, strict=True)]
+    less = ", ".join(f"{_ratio(x, noise[0]):.2g} (order {k})" for k, x in enumerate(noise[1:], start=1))
+    why = f"noise relative to plain minibatches: {less}"
+    best = int(np.argmin(noise_times_cost))
+    if best == 0 or not noise_times_cost[0] > _WORTH * noise_times_cost[best]:
+        return 0, f"control variates are not worth their cost; {why}"
+    return best, why
+
+
+def _ratio(a: float, b: float) -> float:
+    """Return a / b, or 1 if b is 0."""
+    return a / b if b > 0 else 1.0
+
+
+def _rounded(rows: int) -> int:
+    """Return `rows` rounded up to 2^k or 3 * 2^(k-1), so that most seeds share one compiled program."""
+    power = 2 ** math.floor(math.log2(rows))
+    return next(n for n in (power, power * 3 // 2, 2 * power) if n >= rows)

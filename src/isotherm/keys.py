@@ -27,6 +27,7 @@ WARMUP = 2**32 - 8  # everything that a warm-up draws
 WARM_STARTS = 2**32 - 9  # starts around a mode
 REFERENCE = 2**32 - 10  # `iso.reference_posterior` with the same seed
 DIAGNOSIS = 2**32 - 12  # everything that `iso.diagnose` draws
+VERIFICATION = 2**32 - 13  # the rows on which the arithmetic of a run is checked
 VALIDATION = 2**32 - 11  # the order of rows in `isotherm validate`
 
 

@@ -15,9 +15,10 @@ from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.moments import explained, finish
 from isotherm.chains.noise import measure
 from isotherm.chains.setup import Setup
+from isotherm.chains.verify import verified
 from isotherm.data.weighted import Weighted
 from isotherm.draws import Draws, Moments
-from isotherm.draws.record import RunRecord, SamplerRecord, describe
+from isotherm.draws.record import Arithmetic, RunRecord, SamplerRecord, describe
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
@@ -63,7 +64,7 @@ def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> lis
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
-            record=_record(ensemble, outcome, member, noise),
+            record=_record(ensemble, outcome, member, noise, _arithmetic(ensemble, outcome, member, lanes)),
             setup=member,
         )
         _warn(draws, outcome, stacklevel=stacklevel + 1)
@@ -191,7 +192,28 @@ def _warn(draws: Draws, outcome: Outcome, *, stacklevel: int) -> None:
             advice.warn(text, stacklevel=stacklevel + 1)
 
 
-def _record(ensemble: Ensemble, outcome: Outcome, setup: Setup, noise: dict[str, float | None]) -> RunRecord:
+def _arithmetic(ensemble: Ensemble, outcome: Outcome, setup: Setup, lanes: slice) -> Arithmetic | None:
+    """Return the arithmetic of a run, checked where chains ended; `None` for settings that were chosen by hand."""
+    alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
+    if setup.arithmetic is None or outcome.interrupted or len(alive) == 0:
+        return setup.arithmetic
+    center = jax.tree.map(jnp.zeros_like, jax.tree.map(lambda x: x[:1], outcome.lanes.state.position))
+    ends = jax.tree.map(
+        lambda x, c: jnp.concatenate([x[alive[-1:]], x[alive[:1]] if len(alive) > 1 else c]),
+        outcome.lanes.state.position,
+        center,
+    )
+    rows_used = float(outcome.steps) * ensemble.length.num_chains * setup.batch_size
+    return verified(setup, ends, rows_used, key=jax.random.fold_in(ensemble.key, keys.VERIFICATION))
+
+
+def _record(
+    ensemble: Ensemble,
+    outcome: Outcome,
+    setup: Setup,
+    noise: dict[str, float | None],
+    arithmetic: Arithmetic | None,
+) -> RunRecord:
     kernel, refresh = setup.kernel, setup.refresh_every
     refreshes = 1 + max(0, outcome.steps - 1) // refresh if refresh else 0
     return RunRecord(
@@ -219,6 +241,7 @@ def _record(ensemble: Ensemble, outcome: Outcome, setup: Setup, noise: dict[str,
         reasons=setup.reasons,
         setup_passes=round(setup.passes, 2),
         setup_seconds=round(setup.seconds, 3),
+        arithmetic=arithmetic,
     )
 
 

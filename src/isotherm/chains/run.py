@@ -13,6 +13,7 @@ from isotherm.chains.ensemble import Ensemble, Length, groups_of_one_shape, laun
 from isotherm.chains.noise import measure
 from isotherm.chains.setup import Setup
 from isotherm.draws import Draws
+from isotherm.sums import precision
 
 _MAX_CHECKED = 8  # setups of a sweep whose noise is measured before the start
 
@@ -25,6 +26,13 @@ def run(
     Setups whose samplers differ only in numbers run side by side, in one compilation. Warnings point `stacklevel`
     calls up.
     """
+    with precision.float64(setups[0].problem.float64):
+        return _run(setups, length, key, progress=progress, stacklevel=stacklevel + 1)
+
+
+def _run(
+    setups: Sequence[Setup], length: Length, key: Key[Array, ""], *, progress: bool, stacklevel: int
+) -> list[Draws]:
     problem, positions = setups[0].problem, setups[0].starts.positions(length.num_chains, key=key)
     problem.check_starts(positions)
     gradient = setups[0].bound(positions).kernel.gradient  # one pass over the data serves all setups

@@ -11,7 +11,7 @@ from isotherm import tree
 from isotherm.chains.problem import Problem
 from isotherm.chains.starts import Starts
 from isotherm.data.plans import MinibatchPlan
-from isotherm.draws.record import Reason, table_of
+from isotherm.draws.record import Arithmetic, Reason, table_of
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient
 from isotherm.kernel import Kernel
@@ -35,6 +35,7 @@ class Setup(Printed):
     - `burn_in`, `thinning`: steps before the first draw, and steps between two draws.
     - `reasons`: each setting, its value, and why it has that value.
     - `passes`, `seconds`: what choosing the settings cost.
+    - `arithmetic`: the precision of the chains; if given, each run checks its arithmetic at its end.
     """
 
     problem: Problem
@@ -45,6 +46,7 @@ class Setup(Printed):
     reasons: tuple[Reason, ...] = ()
     passes: float = 0.0
     seconds: float = 0.0
+    arithmetic: Arithmetic | None = None
 
     @property
     def sampler(self) -> Sampler:

@@ -46,6 +46,27 @@ class SamplerRecord:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Arithmetic:
+    """The arithmetic of a run that a warm-up has set up, and what a check of it found.
+
+    - `dtype`: that of the chains.
+    - `rounding`: rms distance, in standard deviations, by which rounding moves positions; `None` if unknown.
+    - `why_not_float64`: why nothing could be computed in float64; `None` if it could.
+    - `force_error`: rms difference, in standard deviations, between the force that chains used and the gradient in
+      float64; `None` if it was not checked.
+    - `density_error`: difference between the change of U from one chain to another and the integral of its gradient,
+      in units of T; `integration_error`: an estimate of the error of that integral.
+    """
+
+    dtype: str
+    rounding: float | None = None
+    why_not_float64: str | None = None
+    force_error: float | None = None
+    density_error: float | None = None
+    integration_error: float = 0.0
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class RunRecord(Printed):
     """What was run, how, and what it cost; prints as a table of settings with their reasons.
@@ -58,6 +79,7 @@ class RunRecord(Printed):
     - `data_passes`: passes over the data by one chain, including those that moved anchors.
     - `reasons`: the settings and why they were chosen; `setup_passes`, `setup_seconds`: what choosing them cost.
     - `key`: the data of the random key.
+    - `arithmetic`: the precision of the run and a check of it, after a warm-up.
     """
 
     sampler: SamplerRecord
@@ -85,6 +107,7 @@ class RunRecord(Printed):
     reasons: tuple[Reason, ...] = ()
     setup_passes: float = 0.0
     setup_seconds: float = 0.0
+    arithmetic: Arithmetic | None = None
 
     @property
     def temperature(self) -> float:
@@ -101,7 +124,8 @@ class RunRecord(Printed):
         sampler = record["sampler"]
         sampler = SamplerRecord(**sampler | {"traits": traits_from_json(sampler["traits"])})
         reasons = tuple(Reason(*reason) for reason in record["reasons"])
-        return RunRecord(**record | {"sampler": sampler, "reasons": reasons})
+        arithmetic = None if record.get("arithmetic") is None else Arithmetic(**record["arithmetic"])
+        return RunRecord(**record | {"sampler": sampler, "reasons": reasons, "arithmetic": arithmetic})
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         yield from table_of(self.reasons, self.setup_passes, self.setup_seconds)

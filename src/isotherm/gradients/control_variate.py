@@ -134,8 +134,7 @@ class ControlVariate(Gradient):
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
         # The differences in a remainder are small: they need the full precision of the rows.
-        with precision.float64(False):
-            return Minibatch(self.expanded)(position, batch, needs=needs, key=key)
+        return precision.exact(Minibatch(self.expanded))(position, batch, needs=needs, key=key)
 
     @property
     def expanded(self) -> Posterior:

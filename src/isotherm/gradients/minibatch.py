@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.records import Batch, GradientEstimate, LinearOperator, Needs
+from isotherm.sums.precision import exact
 
 
 class Gradient(eqx.Module):
@@ -72,7 +73,7 @@ class FullData(Gradient):
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]
     ) -> GradientEstimate:
         del key
-        estimate = _force(_bound(self), position, batch, 1.0)
+        estimate = exact(_force)(_bound(self), position, batch, 1.0)
         rows = 1 if needs.contrasts == "exact" else needs.contrasts
         contrasts = jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), position) if rows else None
         operator: LinearOperator | None = NoNoise() if needs.operator else None

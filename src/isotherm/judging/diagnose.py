@@ -17,6 +17,7 @@ from isotherm.judging.heat import Heat, heat
 from isotherm.judging.modes import Mode, other_modes
 from isotherm.judging.reach import MissedTail, missed_tail
 from isotherm.judging.summary import Summary
+from isotherm.sums import precision
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -49,6 +50,11 @@ def diagnose(
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
+    with precision.float64(draws.setup is not None and draws.setup.problem.float64):
+        return _diagnosis(draws, effort, seed, progress)
+
+
+def _diagnosis(draws: "Draws", effort: float, seed: int | Key[Array, ""], progress: bool) -> Diagnosis:
     split = jax.random.split(jax.random.fold_in(keys.as_key(seed), keys.DIAGNOSIS), 4)
     summary, setup = draws.summary(), draws.setup
     problems, notes = list(summary.problems), []

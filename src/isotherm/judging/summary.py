@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from isotherm.draws import Draws
 
 _MIDDLE = (0.05, 0.95)  # quantiles
+_ROUNDING_LIMIT, _FORCE_LIMIT = (
+    0.03,
+    0.03,
+)  # tolerated errors of positions and of forces, in standard deviations
+_JUMP_LIMIT = 0.3  # tolerated difference of log-densities, besides the error of the integral, in units of T
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,10 +131,12 @@ def summarise(draws: "Draws") -> Summary:
         derived=tuple(derived),
     )
     mixing = _about_mixing([*rows, *derived], len(chains))
-    problems = [*_about_the_run(draws), *mixing, *_about_heat(draws, summary)]
+    problems = [*_about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
     verdict = "No fault found: chains agree, and the overall temperatures are within 5 % of their target."
     if draws.record.s is None:
         verdict += " The gradient noise, which limits the step, was not measured."
+    if (arithmetic := draws.record.arithmetic) is not None and arithmetic.why_not_float64 is not None:
+        verdict += f" The arithmetic was not checked in float64: {arithmetic.why_not_float64}."
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return dataclasses.replace(summary, verdict=verdict, problems=tuple(problems))
@@ -149,6 +156,31 @@ def _about_the_run(draws: "Draws") -> Iterator[str]:
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
         yield "added noise was clipped, so some directions are too hot"
+
+
+def _about_arithmetic(draws: "Draws") -> Iterator[str]:
+    arithmetic = draws.record.arithmetic
+    if arithmetic is None:
+        return
+    repair = "centre and scale the columns of the data, or enable JAX's x64 mode and pass float64 parameters"
+    if arithmetic.rounding is not None and arithmetic.rounding > _ROUNDING_LIMIT:
+        yield (
+            f"{arithmetic.dtype} cannot hold this posterior: rounding moves positions by {arithmetic.rounding:.2g} "
+            f"standard deviations: {repair}"
+        )
+    elif arithmetic.force_error is not None and not arithmetic.force_error <= _FORCE_LIMIT:
+        yield (
+            f"the force that the chains used differs from the gradient in float64 by {arithmetic.force_error:.2g} "
+            f"standard deviations (rms), by rounding in {arithmetic.dtype}: {repair}"
+        )
+    if arithmetic.density_error is not None:
+        tolerance = _JUMP_LIMIT + arithmetic.integration_error
+        if not arithmetic.density_error <= tolerance:
+            yield (
+                f"between two draws the log-density changes by {arithmetic.density_error:.2g} more or less than its "
+                "gradient predicts: it has jumps, which no gradient shows, or a gradient that is wrong. Replace "
+                "the step by a smooth function, or sum the discrete parameter out"
+            )
 
 
 def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.draws import Draws, Moments
 from isotherm.errors import check_count, must
+from isotherm.sums import precision
 
 _VALUES = 2**24  # in a block: draws times rows times values per row
 _PARAMETERS = 2**26  # numbers in the draws that are on the device at once
@@ -73,20 +74,25 @@ def blocks(
     """
     x = jax.tree.map(np.asarray, x)
     num_rows, num_draws = _count(x), _count(params)
-    width = _output_size(f, params, x, key)
+    # Draws in float64 are those that float32 does not hold.
+    wide = any(np.asarray(leaf).dtype == np.float64 for leaf in jax.tree.leaves(params))
+    with precision.float64(wide):
+        width = _output_size(f, params, x, key)
     length = min(num_rows, rows_at_once or max(1, _VALUES // (num_draws * width)))
     at_once = max(1, min(num_draws, _PARAMETERS * num_draws // tree.size(params)))
     row_width = max(width, tree.size(x) // num_rows)
     side_by_side = max(1, min(at_once, _SIDE_BY_SIDE // (length * row_width)))
     if at_once == num_draws:
-        params = jax.device_put(params)
+        with precision.float64(wide):
+            params = jax.device_put(params)
     for start in range(0, num_rows, length):
         rows = _piece(x, start, length)
         keys = None if key is None else jax.random.split(jax.random.fold_in(key, start), num_draws)
-        values = [
-            _values(f, _piece((params, keys), first, at_once), rows, side_by_side)
-            for first in range(0, num_draws, at_once)
-        ]
+        with precision.float64(wide):
+            values = [
+                _values(f, _piece((params, keys), first, at_once), rows, side_by_side)
+                for first in range(0, num_draws, at_once)
+            ]
         used = min(length, num_rows - start)
         block = np.concatenate([np.asarray(v)[:, :used] for v in values])[:num_draws]
         yield slice(start, start + used), block

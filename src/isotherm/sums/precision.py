@@ -41,7 +41,7 @@ _FAST_FLOAT64 = (
 def exact(f: F) -> F:
     """Return `f` with matrix products in the full precision of their arguments."""
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def with_full_products(*args: Any, **kwargs: Any) -> Any:
         with jax.default_matmul_precision("highest"):
             return f(*args, **kwargs)
@@ -51,9 +51,8 @@ def exact(f: F) -> F:
 
 @contextlib.contextmanager
 def float64(use: bool = True) -> Iterator[None]:
-    """Allow float64 arrays on this thread if `use` holds. Matrix products keep full precision either way."""
+    """Allow float64 arrays on this thread if `use` holds, whatever JAX is set to."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(jax.default_matmul_precision("highest"))
         if use:
             stack.enter_context(jax.enable_x64(True))
         yield

@@ -24,7 +24,7 @@ from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
 from isotherm.covariance import Dense, DiagonalLowRank
 from isotherm.data.plans import AllRows, WithReplacement
-from isotherm.draws.record import Reason
+from isotherm.draws.record import Arithmetic, Reason
 from isotherm.errors import must
 from isotherm.gradients.minibatch import FullData, Minibatch
 from isotherm.kernel import Kernel
@@ -125,6 +125,7 @@ def explore(
         reasons=reasons,
         passes=spent,
         seconds=time.perf_counter() - began,
+        arithmetic=Arithmetic(str(tree.ravel(problem.init).dtype), why_not_float64=problem.why_not_float64),
     )
 
 

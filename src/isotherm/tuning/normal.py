@@ -15,7 +15,7 @@ from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
 from isotherm.covariance import Dense, Diagonal
-from isotherm.draws.record import Reason
+from isotherm.draws.record import Arithmetic, Reason
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
@@ -60,7 +60,7 @@ def tune_normal(
         )
     if isinstance(choice, NotNormal):
         return choice
-    with precision.float64(choice.float64):
+    with precision.float64(choice.arithmetic.dtype == "float64"):
         return _setup(problem, choice, time.perf_counter() - began)
 
 
@@ -70,7 +70,7 @@ class _Choice:
 
     point: Point
     estimator: Estimator
-    float64: bool
+    arithmetic: Arithmetic
     batch_size: int
     step_size: float
     friction: float
@@ -99,7 +99,7 @@ def _setup(problem: Problem, choice: _Choice, seconds: float) -> Setup:
         problem.posterior.constraint,
     )
     return Setup(
-        problem=dataclasses.replace(problem, init=point.theta, float64=choice.float64),
+        problem=dataclasses.replace(problem, init=point.theta, float64=choice.arithmetic.dtype == "float64"),
         kernel=kernel,
         starts=NormalStarts(point.frame, problem.temperature**0.5),
         burn_in=choice.burn_in,
@@ -107,6 +107,7 @@ def _setup(problem: Problem, choice: _Choice, seconds: float) -> Setup:
         reasons=choice.reasons,
         passes=choice.passes,
         seconds=seconds,
+        arithmetic=choice.arithmetic,
     )
 
 
@@ -172,12 +173,12 @@ def _choose(
         Reason("friction", f"{A:.3g}", f"the slowest direction has frequency {math.sqrt(slowest):.2g}"),
         Reason("burn_in", str(burn_in), "20 decorrelation times"),
         Reason("thinning", str(thinning), f"chains decorrelate in about {relaxation:.1f} steps"),
-        arithmetic,
+        _about(arithmetic, problem),
     )
     return _Choice(
         point=point,
         estimator=estimator,
-        float64=arithmetic.value == "float64" and tree.ravel(problem.init).dtype != np.float64,
+        arithmetic=arithmetic,
         batch_size=n,
         step_size=h,
         friction=A,
@@ -188,20 +189,24 @@ def _choose(
     )
 
 
-def _held(problem: Problem, point: Point) -> tuple[Point, Reason]:
-    """Return the mode in the precision in which chains run, and which precision that is and why."""
-    dtype = tree.ravel(problem.init).dtype
+def _held(problem: Problem, point: Point) -> tuple[Point, Arithmetic]:
+    """Return the mode in the precision in which chains run, and that precision: float64 if float32 is not enough."""
+    dtype, why_not = tree.ravel(problem.init).dtype, problem.why_not_float64
     error = rounding_error(point.frame, problem.temperature**0.5, dtype)
-    effect = f"rounding to {dtype} moves positions by {error:.1g} sd"
+    if why_not is None and (problem.float64 or error > HELD):
+        wide = np.dtype(np.float64)
+        return point, Arithmetic(str(wide), rounding_error(point.frame, problem.temperature**0.5, wide))
+    return rounded(point, problem.init), Arithmetic(str(dtype), error, why_not)
+
+
+def _about(arithmetic: Arithmetic, problem: Problem) -> Reason:
+    dtype = str(tree.ravel(problem.init).dtype)
+    why = f"rounding moves positions by {arithmetic.rounding:.1g} sd"
     if problem.float64:
-        return point, Reason("arithmetic", "float64", "the data do not fit into float32")
-    if error < HELD or dtype == np.float64:
-        return rounded(point, problem.init), Reason("arithmetic", str(dtype), effect)
-    if problem.why_not_float64 is None:
-        return point, Reason("arithmetic", "float64", effect)
-    return rounded(point, problem.init), Reason(
-        "arithmetic", str(dtype), f"{effect}, but {problem.why_not_float64}"
-    )
+        why = "the data do not fit into float32"
+    elif arithmetic.dtype != dtype:
+        why = f"{dtype} does not hold positions to {HELD:g} sd"
+    return Reason("arithmetic", arithmetic.dtype, why)
 
 
 def _describe_tail(tail: Tail, start: PyTree) -> str:

@@ -1,0 +1,119 @@
+"""A check of the arithmetic of a run, by other arithmetic: all rows in float64 at positions where chains ended.
+
+The force that the chains' kernel computes, summed over all rows, is compared with the gradient of the log-density in
+float64. The change of U between two positions is compared with the integral of the gradient along the line between
+them: they differ if the log-likelihood has jumps, which its gradient does not show.
+"""
+
+import dataclasses
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from isotherm import tree
+from isotherm.chains.setup import Setup
+from isotherm.draws.record import Arithmetic
+from isotherm.gradients.control_variate import ControlVariate
+from isotherm.posterior import Posterior
+from isotherm.preconditioner import in_coordinates
+from isotherm.sums import precision
+from isotherm.sums.fold import Part, fold
+from isotherm.sums.totals import values_and_gradients
+
+# Lobatto's rule on [0, 1], exact for polynomials of degree 7, and Simpson's on three of its nodes.
+_NODES = (1 + np.array([-1.0, -math.sqrt(3 / 7), 0.0, math.sqrt(3 / 7), 1.0])) / 2
+_LOBATTO = np.array([9, 49, 64, 49, 9]) / 180
+_SIMPSON = np.array([1, 0, 4, 0, 1]) / 6
+_SHARE = 0.1  # of the rows that a run without control variates evaluated, to be spent on the check
+_FEWEST_ROWS = 4096
+
+
+def verified(setup: Setup, ends: PyTree[Array], rows_used: float, *, key: Key[Array, ""]) -> Arithmetic:
+    """Return the arithmetic of `setup` with what the check found.
+
+    `ends` are the last positions of some chains, in the sampler's coordinates. A run with control variates is checked
+    on all rows; any other on a random part of them, in proportion to the `rows_used` by the run.
+    """
+    found, problem = setup.arithmetic, setup.problem
+    if found is None or found.why_not_float64 is not None:
+        return found or Arithmetic(str(tree.ravel(ends).dtype))
+    density, data = _density(setup), problem.data
+    first, last = (
+        np.asarray(tree.ravel(jax.tree.map(lambda x, i=i: x[i], ends)), np.float64) for i in (0, -1)
+    )
+    line = first + _NODES[:, None] * (last - first)
+    part = _part(setup, rows_used, key)
+    scale = 1.0 if part is None else problem.num_data / part.count
+    with precision.float64():
+        wide = precision.widened(density)
+        points = _stacked(line, ends, jnp.float64)
+        values, gradients = values_and_gradients(wide, data, points, part=part)
+        prior_values, prior_gradients = (np.asarray(x, np.float64) for x in _priors(wide, points))
+    values, gradients = scale * values + prior_values, scale * gradients + prior_gradients
+    kernel_density, exact = _kernel_density(setup, density)
+    few = _stacked(line[[0, -1]], ends, tree.ravel(ends).dtype)
+    forces = fold(_Forces(kernel_density, exact), data, few, part=part)
+    forces = scale * forces + np.asarray(_priors(kernel_density, few)[1], np.float64)
+    T = problem.temperature
+    error = float(np.sqrt(np.mean((forces - gradients[[0, -1]]) ** 2))) / T**0.5
+    along = gradients @ (last - first)
+    rule = _LOBATTO @ along
+    return dataclasses.replace(
+        found,
+        force_error=error,
+        density_error=abs(float(values[-1] - values[0] - rule)) / T,
+        integration_error=abs(float(rule - _SIMPSON @ along)) / T,
+    )
+
+
+def _density(setup: Setup) -> Posterior:
+    """Return the density of the sampler's coordinates."""
+    coordinates = setup.kernel.preconditioner
+    density = setup.problem.density
+    return density if coordinates is None else in_coordinates(density, coordinates)
+
+
+def _kernel_density(setup: Setup, density: Posterior) -> tuple[Posterior, bool]:
+    """Return the density whose rows the kernel differentiates, and whether it does so with full products."""
+    gradient = setup.kernel.gradient
+    if isinstance(gradient, ControlVariate) and gradient.refresh is None:
+        return gradient.expanded, True
+    return density, gradient.all_rows
+
+
+def _part(setup: Setup, rows_used: float, key: Key[Array, ""]) -> Part | None:
+    gradient, N = setup.kernel.gradient, setup.problem.num_data
+    if isinstance(gradient, ControlVariate) and gradient.refresh is None:
+        return None
+    evaluations = 2 * len(_NODES) + 2
+    count = max(_FEWEST_ROWS, int(_SHARE * rows_used / evaluations))
+    return None if count >= N else Part(key, count)
+
+
+def _stacked(points: Float[np.ndarray, "m d"], ends: PyTree, dtype: np.dtype) -> PyTree[Array]:
+    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], dtype), ends)
+    return jax.vmap(lambda x: tree.unravel_like(x, like))(jnp.asarray(points, dtype))
+
+
+class _Forces(eqx.Module):
+    """The gradient at several points, summed over a block as the kernel computes it."""
+
+    density: Posterior
+    exact: bool = eqx.field(static=True)
+
+    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], points: PyTree[Array]) -> Float[Array, "m d"]:
+        likelihoods = self.density.row_log_likelihoods
+        likelihoods = precision.exact(likelihoods) if self.exact else likelihoods
+        total = lambda x: jnp.sum(jnp.where(valid, likelihoods(x, rows), 0))
+        return jax.lax.map(lambda x: tree.ravel(jax.grad(total)(x)), points)
+
+
+@eqx.filter_jit
+@precision.exact
+def _priors(density: Posterior, points: PyTree[Array]) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+    value, gradient = jax.lax.map(jax.value_and_grad(density.prior_log_density), points)
+    return value, jax.vmap(tree.ravel)(gradient)

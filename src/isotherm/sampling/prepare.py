@@ -97,14 +97,16 @@ def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:
 
 
 class Rounded(eqx.Module):
-    """A function that receives its parameters in the given dtypes and returns at least 32 bits."""
+    """A function that receives its parameters in the given dtypes and returns floating arrays in at least 32 bits."""
 
-    function: Callable[..., Array]
+    function: Callable[..., Any]
     dtypes: tuple[Any, ...] = eqx.field(static=True)
 
-    def __call__(self, position: PyTree, *rest: PyTree) -> Array:
+    def __call__(self, position: PyTree, *rest: PyTree) -> Any:
         """Return the function at the rounded position."""
         leaves, structure = jax.tree.flatten(position)
         rounded = [x.astype(dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
         value = self.function(structure.unflatten(rounded), *rest)
+        if not hasattr(value, "dtype") or not jnp.issubdtype(value.dtype, jnp.floating):
+            return value  # a constant prior, or refused by the check of shapes
         return value.astype(jnp.promote_types(value.dtype, jnp.float32))

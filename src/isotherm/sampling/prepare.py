@@ -6,11 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from isotherm import tree
 from isotherm.chains.problem import Problem
-from isotherm.data.rows import as_rows
+from isotherm.data.checks import unmasked, warn_if_unresolved
+from isotherm.data.rows import checked_rows, on_device
 from isotherm.posterior import Posterior
 from isotherm.sampling.latents import refuse_row_latents
 from isotherm.sampling.shapes import has_chain_axis
@@ -33,13 +35,16 @@ def prepare(
     - `init_per_chain`: whether `init` has a leading axis of `num_chains`; `None` decides by the shapes.
     - `latents_allowed`: whether to accept a latent variable per row, which needs steps that use all rows.
     """
-    rows, num_data = as_rows(data)
+    checked = checked_rows(data)
+    for label, x in checked.labelled:
+        warn_if_unresolved(label, x)
+    rows = on_device(checked.arrays)
     free = freed(init, posterior)
     if not latents_allowed:
         refuse_row_latents(posterior, free, rows, num_chains=num_chains, init_per_chain=init_per_chain)
     position, density = in_32_bits(free, posterior.unconstrained)
     per_chain = has_chain_axis(position, density, rows, num_chains=num_chains, declared=init_per_chain)
-    return Problem(posterior, density, rows, num_data, position, per_chain)
+    return Problem(posterior, density, rows, checked.num_data, position, per_chain, checked.infinite)
 
 
 def as_position(init: PyTree) -> PyTree[Array]:
@@ -49,6 +54,7 @@ def as_position(init: PyTree) -> PyTree[Array]:
         raise ValueError("`init` must hold at least one array of parameters; got an empty pytree.")
     for name, leaf in leaves:
         label = f"init.{name}" if name else "init"
+        unmasked(label, leaf, rows=False)
         if not isinstance(leaf, int | float) and not hasattr(leaf, "dtype"):
             raise TypeError(
                 f"`{label}` must be an array of parameters; got {type(leaf).__name__}. For a module, pass "
@@ -61,7 +67,8 @@ def as_position(init: PyTree) -> PyTree[Array]:
                 "Write 0.0 instead of 0, or convert with `.astype(float)`."
             )
     # An explicit dtype: a weakly typed leaf would change its type after the first chunk and compile again.
-    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), init)
+    plain = jax.tree.map(lambda x: x.data if isinstance(x, np.ma.MaskedArray) else x, init)
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), plain)
 
 
 def freed(init: PyTree, posterior: Posterior) -> PyTree[Array]:

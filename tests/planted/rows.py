@@ -61,4 +61,12 @@ ROWS = (
         "return jnp.zeros(())",
         ("test_posterior.py::test_a_constant_prior_is_a_floating_scalar_without_a_gradient",),
     ),
+    Bug(
+        "few-rows-in-batches",
+        "Few rows are sampled from batches as large as all of them, drawn with replacement.",
+        "tune_normal",
+        "8 * n > problem.num_data",
+        "n > problem.num_data",
+        ("test_few_rows.py::test_all_rows_are_used_where_a_batch_would_be_over_an_eighth",),
+    ),
 )

@@ -83,6 +83,9 @@ def tune_normal(
     n, rows_needed = (
         estimator.batch_sizes(h) if batch_size is None else (batch_size, estimator.batch_sizes(h)[1])
     )
+    if batch_size is None and 8 * n > problem.num_data and not estimator.gradient.all_rows:
+        estimator = _full_data_estimator(probe, rows, f"a batch of {n} rows would be over an eighth of them")
+        n, rows_needed = estimator.batch_sizes(h)
     step_why = f"{_STEP:g} divided by the frequency of the stiffest direction, {math.sqrt(stiffest):.2g}"
     if rows_needed > n:
         h, step_why = h * math.sqrt(n / rows_needed), f"the largest that the noise of {n} rows allows"

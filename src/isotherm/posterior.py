@@ -1,6 +1,7 @@
 """The target density: a log-likelihood per datum, a log-prior and a temperature."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,7 +25,7 @@ class Posterior(eqx.Module):
 
     - `log_likelihood`: `(params, datum) -> scalar`, where `datum` is one row of the data pytree. With
       `batched=True`, `(params, batch) -> one value per row`.
-    - `log_prior`: `params -> scalar`. `None` is a flat prior.
+    - `log_prior`: `params -> scalar`, which may be a constant. `None` is a flat prior.
     - `temperature`: T above; 1 gives the Bayesian posterior. Samplers use it unless they are given another one.
     - `transforms`: pytree like the parameters, or a prefix of it, with a transform for each constrained leaf and
       `None` for the others, such as `{"w": None, "sigma": iso.Positive()}`. Both functions, `init` and the draws
@@ -72,12 +73,23 @@ class Posterior(eqx.Module):
         return self.log_likelihood(position, row)
 
     def prior_log_density(self, position: PyTree) -> Float[Array, ""]:
-        """The log-prior, zero if there is none."""
-        return jnp.zeros(()) if self.log_prior is None else self.log_prior(position)
+        """The log-prior, zero if there is none. A constant may be a number of Python or an integer."""
+        return _as_floating(0.0 if self.log_prior is None else self.log_prior(position))
 
     def log_density(self, position: PyTree, data: PyTree) -> Float[Array, ""]:
         """-U on all rows of `data`: the target of a full-data method at temperature 1."""
         return jnp.sum(self.row_log_likelihoods(position, data)) + self.prior_log_density(position)
+
+
+def _as_floating(value: Any) -> Any:
+    """Return a number or an array of integers in floating dtype, and anything else as it is.
+
+    A boolean is not a log-density: it stays one, for the check of shapes to refuse.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number or (hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.integer)):
+        return jnp.asarray(value, float)
+    return value
 
 
 class Constrained(eqx.Module):

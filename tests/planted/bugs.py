@@ -4,10 +4,11 @@ from planted.bug import Bug
 from planted.covariances import COVARIANCES
 from planted.noise import NOISE
 from planted.outputs import OUTPUTS
+from planted.rows import ROWS
 from planted.runs import RUNS
 from planted.samplers import SAMPLERS
 from planted.steps import STEPS
 from planted.symmetric import SYMMETRIC
 from planted.tuned import TUNED
 
-BUGS: tuple[Bug, ...] = (*NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS, *TUNED, *OUTPUTS)
+BUGS: tuple[Bug, ...] = (*ROWS, *NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS, *TUNED, *OUTPUTS)

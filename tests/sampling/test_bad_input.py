@@ -24,10 +24,14 @@ def as_users_run_it():
 NAN, INF = float("nan"), float("inf")
 
 
-def with_nan(row):
-    x = DATA.copy()
-    x[row, 1] = NAN
+def with_value(row, value):
+    x = DATA.astype(np.float64)
+    x[row, 1] = value
     return {"features": x, "y": np.zeros(40)}
+
+
+def masked(row):
+    return np.ma.masked_equal(np.where(np.arange(80).reshape(40, 2) == 2 * row + 1, 99.0, DATA), 99.0)
 
 
 def on(data=DATA, init=INIT, posterior=NORMAL, **options):
@@ -113,12 +117,21 @@ BAD = {
     "empty tree": (on({}), ValueError, "`data` must hold at least one array"),
     "scalar data": (on({"features": DATA, "n": 3.0}), ValueError, "`data.n` must be an array with a leading axis"),
     "text data": (on(np.asarray(["a", "b"])), TypeError, "`data` must be numeric"),
-    "nan in data": (on(with_nan(17), posterior=on_rows), ValueError, "`data.features` must not contain NaN; row 17"),
+    "nan in data": (on(with_value(17, NAN), posterior=on_rows), ValueError, "`data.features` must not contain NaN; row 17"),
+    "inf in data": (on(with_value(17, INF), posterior=on_rows), ValueError, r"row 17 is infinite in `data.features` \(1 of 40 rows are\), and the log-likelihood of that row is -inf at the start of chain 0. Drop those rows, or replace"),
+    "-inf in data, warm-up": (lambda: iso.warmup(on_rows, with_value(17, -INF), INIT), ValueError, "row 17 is infinite in `data.features`"),
+    "too large for 32 bits": (on(with_value(17, 1e300), posterior=on_rows), ValueError, r"row 17 is infinite \(as float32\) in `data.features`"),
+    "masked data": (on(masked(17)), ValueError, r"`data` must not have masked entries; row 17 does \(1 of 40 rows\).*x\[~np.ma.getmaskarray\(x\).any\(axis=1\)\].*filled"),
+    "masked leaf": (on({"features": DATA, "y": np.ma.masked_less(np.arange(40.0), 3)}), ValueError, r"`data.y` must not have masked entries; row 0 does \(3 of 40 rows\).*x\[~np.ma.getmaskarray\(x\)\]`"),
     "int64 data": (on({"features": DATA, "id": np.full(40, 2**40)}), ValueError, "`data.id` must be within 32 bits"),
     # the model
     "non-scalar": (on(posterior=posterior(lambda t, d: (d - t) ** 2)), TypeError, r"`log_likelihood` must return a scalar; got shape \(2,\)"),
-    "integer value": (on(posterior=posterior(lambda t, d: 1)), TypeError, "`log_likelihood` must return a (scalar|value of floating dtype)"),
-    "integer array": (on(posterior=posterior(lambda t, d: jnp.sum(d > 0))), TypeError, "`log_likelihood`.*floating dtype.*int32"),
+    "integer value": (on(posterior=posterior(lambda t, d: 1)), TypeError, "`log_likelihood` must return a scalar, of floating dtype so that it has a gradient; got 1.$"),
+    "constant": (on(posterior=posterior(lambda t, d: 1.0)), TypeError, "`log_likelihood` must return a scalar, computed from the parameters; got 1.0.$"),
+    "integer array": (on(posterior=posterior(lambda t, d: jnp.sum(d > 0))), TypeError, r"`log_likelihood`.*floating dtype.*got shape \(\), dtype int32.$"),
+    "integer array, 16 bits": (on(posterior=posterior(lambda t, d: jnp.sum(d > 0)), init=INIT.astype(jnp.bfloat16)), TypeError, "`log_likelihood`.*floating dtype.*int32"),
+    "no prior": (on(posterior=posterior(scalar, lambda t: None)), TypeError, "`log_prior` must return a scalar; got None"),
+    "boolean prior": (on(posterior=posterior(scalar, lambda t: jnp.all(t > -1))), TypeError, "`log_prior` must return a scalar, of floating dtype.*bool"),
     "batched shape": (on(posterior=posterior(scalar, batched=True)), TypeError, "`log_likelihood` must return one value per row"),
     "vector prior": (on(posterior=posterior(scalar, lambda t: -0.5 * t**2)), TypeError, "`log_prior` must return a scalar"),
     "no function": (lambda: iso.Posterior(3.0), TypeError, "`log_likelihood` of `Posterior` must be a function"),
@@ -126,6 +139,7 @@ BAD = {
     "integer init": (on(init=jnp.zeros(2, int)), TypeError, "`init` must have a floating dtype.*int32"),
     "integer leaf": (on(init={"w": np.zeros(2), "k": 3}), TypeError, "`init.k` must have a floating dtype"),
     "empty init": (on(init={}), ValueError, "`init` must hold at least one array"),
+    "masked init": (on(init={"w": np.ma.masked_array([0.0, 1.0, 2.0], [0, 1, 1])}), ValueError, "`init.w` must not have masked entries; 2 of 3 are. Fill them with"),
     "nan init": (on(init=jnp.asarray([NAN, 0.0])), ValueError, "`init` must be finite"),
     "outside support": (
         on(init=jnp.asarray([-1.0, 0.0]), posterior=posterior(lambda t, d: jnp.log(t[0]) + 0 * d[0])),

@@ -11,12 +11,14 @@ from jaxtyping import Array, Int, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.checks import InfiniteRows, evenly, holds_infinity
 from isotherm.posterior import Posterior
 from isotherm.sums import precision
 from isotherm.sums.fold import picked
 
 _CHECKED_ROWS = 4096  # rows whose log-likelihood must be finite at the starts
 _HASHED_ROWS = 4096
+_NUMBERS = 2**22  # in the gradients of rows that are computed at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,6 +29,7 @@ class Problem:
     - `density`: the density of the free parameters, which chains hold in 32 bits or more.
     - `data`, `num_data`: the rows on the device, and their number.
     - `init`: free parameters to start from, with a leading axis of chains if `per_chain`.
+    - `infinite`: which rows hold infinite values.
     - `float64`: whether chains run in float64 although JAX is set to float32.
     """
 
@@ -36,6 +39,7 @@ class Problem:
     num_data: int
     init: PyTree[Array]
     per_chain: bool = False
+    infinite: tuple[InfiniteRows, ...] = ()
     float64: bool = False
 
     @functools.cached_property
@@ -55,16 +59,22 @@ class Problem:
         return fingerprint(self.data)
 
     def check_starts(self, positions: PyTree[Array]) -> None:
-        """Raise if the log-density is not finite at one of the starts, one per chain."""
+        """Raise if the log-density is not finite at one of the starts, one per chain.
+
+        A few thousand rows are checked, and a few thousand of those with infinite values.
+        """
         for name, x in tree.named_leaves(positions):
             if not np.all(np.isfinite(np.asarray(x))):  # in NumPy, which compiles nothing
                 raise ValueError(
                     f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity."
                 )
-        index = np.unique(np.linspace(0, self.num_data - 1, min(self.num_data, _CHECKED_ROWS)).astype(int))
+        index = evenly(self.num_data, _CHECKED_ROWS)
         densities = _log_densities(self.density, positions, self.data, jnp.asarray(index, jnp.int32))
         likelihoods, priors = (np.asarray(x) for x in densities)
-        bad_chain, bad_row = np.nonzero(~np.isfinite(likelihoods))
+        bad = ~np.isfinite(likelihoods)
+        if self.infinite:  # reported below, with another repair
+            bad &= ~np.any([holds_infinity(x, index) for x in jax.tree.leaves(self.data)], axis=0)
+        bad_chain, bad_row = np.nonzero(bad)
         if len(bad_chain):
             value = likelihoods[bad_chain[0], bad_row[0]]
             raise ValueError(
@@ -77,6 +87,31 @@ class Problem:
                 f"`init` must have a finite log-density; the log-prior is {priors[chain]} at the start of chain "
                 f"{chain}. Start inside the support of the prior."
             )
+        if self.infinite:
+            self._check_infinite(positions)
+
+    def _check_infinite(self, positions: PyTree[Array]) -> None:
+        """Raise if a row with an infinite value has no finite log-likelihood or gradient at one of the starts."""
+        index = np.unique(np.concatenate([x.index for x in self.infinite]))
+        checked = _row_gradients(self.density, positions, self.data, jnp.asarray(index, jnp.int32))
+        likelihoods, finite_gradients = (np.asarray(x) for x in checked)
+        bad = (~np.isfinite(likelihoods) | ~finite_gradients).T
+        bad_row, bad_chain = np.nonzero(bad)
+        if len(bad_row) == 0:
+            return
+        row, value = index[bad_row[0]], likelihoods[bad_chain[0], bad_row[0]]
+        in_row = [x for x in self.infinite if row in x.index]
+        # An array whose infinite values are harmless in other rows is not to blame.
+        harmless = index[~bad.any(axis=1)]
+        blamed = [x for x in in_row if not np.isin(harmless, x.index).any()] or in_row
+        where = " and ".join(f"`{x.label}` ({x.count} of {self.num_data} rows are)" for x in blamed)
+        overflow = " (as float32)" if any(x.overflowed for x in blamed) else ""
+        what, shown = ("", value) if not np.isfinite(value) else ("gradient of the ", "not finite")
+        raise ValueError(
+            f"`data` must be finite unless the log-likelihood and its gradient are finite all the same; row {row} is "
+            f"infinite{overflow} in {where}, and the {what}log-likelihood of that row is {shown} at the start of "
+            f"chain {bad_chain[0]}. Drop those rows, or replace their infinite values by a finite number."
+        )
 
 
 def fingerprint(data: PyTree[Array]) -> str:
@@ -97,3 +132,21 @@ def _log_densities(
     rows = picked(data, index)
     likelihoods = jax.vmap(posterior.row_log_likelihoods, in_axes=(0, None))(positions, rows)
     return likelihoods, jax.vmap(posterior.prior_log_density)(positions)
+
+
+@compile_quickly
+def _row_gradients(
+    posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
+) -> tuple[Array, Array]:
+    """Return the log-likelihoods of the rows at `index` at each position, and whether their gradients are finite."""
+    rows = picked(data, index)
+    size = tree.size(jax.tree.map(lambda x: x[0], positions))
+
+    def at(position: PyTree) -> tuple[Array, Array]:
+        def one(row: PyTree) -> tuple[Array, Array]:
+            value, gradient = jax.value_and_grad(posterior.one_log_likelihood)(position, row)
+            return value, jnp.all(jnp.isfinite(tree.ravel(gradient)))
+
+        return jax.lax.map(one, rows, batch_size=max(1, _NUMBERS // size))
+
+    return jax.lax.map(at, positions)

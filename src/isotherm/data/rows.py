@@ -1,6 +1,6 @@
 """Data in memory: a pytree of arrays that share their leading axis, checked once."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +8,22 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from isotherm import tree
+from isotherm.data.checks import InfiniteRows, infinite_rows, unmasked
 from isotherm.data.sparse import is_sparse
 from isotherm.errors import must
+
+
+class CheckedRows(NamedTuple):
+    """Arrays with a leading axis of rows, left on the host or the device.
+
+    `labelled` holds the same arrays with the names that errors use. `infinite` says which rows hold infinite values:
+    whether they may depends on the log-likelihood.
+    """
+
+    arrays: PyTree[Array | np.ndarray]
+    num_data: int
+    labelled: list[tuple[str, Array | np.ndarray]]
+    infinite: tuple[InfiniteRows, ...]
 
 
 def as_rows(data: PyTree, *, known: bool = False) -> tuple[PyTree[Array], int]:
@@ -17,14 +31,18 @@ def as_rows(data: PyTree, *, known: bool = False) -> tuple[PyTree[Array], int]:
 
     Data that are `known` were checked for NaN before, and are not checked again.
     """
-    arrays, num_data = checked_rows(data, known=known)
-    return jax.tree.map(jnp.asarray, arrays), num_data
+    rows = checked_rows(data, known=known)
+    return on_device(rows.arrays), rows.num_data
 
 
-def checked_rows(
-    data: PyTree, *, known: bool = False, argument: str = "data"
-) -> tuple[PyTree[Array | np.ndarray], int]:
-    """Return the data as arrays, left on the host or the device, and N. Errors refer to them as `argument`."""
+def on_device(arrays: PyTree[Array | np.ndarray]) -> PyTree[Array]:
+    """Return the arrays on the device, in the dtypes that JAX gives them."""
+    with np.errstate(over="ignore"):  # numbers too large for 32 bits are among the infinite ones
+        return jax.tree.map(jnp.asarray, arrays)
+
+
+def checked_rows(data: PyTree, *, known: bool = False, argument: str = "data") -> CheckedRows:
+    """Return the data as arrays of equally many rows. Errors refer to them as `argument`."""
     # A sparse matrix of JAX is a pytree whose leaves have no axis of rows.
     leaves = tree.named_leaves(data, is_leaf=is_sparse)
     if not leaves:
@@ -39,10 +57,9 @@ def checked_rows(
         raise ValueError(
             f"`{argument}` must have at least one row; got leaves with a leading axis of length 0."
         )
-    for label, x in arrays:
-        if not known:
-            _refuse_nan(label, x)
-    return jax.tree.unflatten(jax.tree.structure(data), [x for _, x in arrays]), num_data
+    found = [] if known else [infinite_rows(label, x) for label, x in arrays]
+    structured = jax.tree.unflatten(jax.tree.structure(data), [x for _, x in arrays])
+    return CheckedRows(structured, num_data, arrays, tuple(x for x in found if x is not None))
 
 
 def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
@@ -52,7 +69,7 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
             f"{tuple(leaf.shape)}. Pass `iso.data.sparse_rows(matrix)` instead, and replace `row @ w` in the "
             "log-likelihood by `iso.data.sparse_dot(row, w)`."
         )
-    x = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+    x = leaf if isinstance(leaf, jax.Array) else np.asarray(unmasked(label, leaf))
     if x.dtype.kind in "OUSMm":
         raise must(
             label,
@@ -73,16 +90,3 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
         if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
             raise must(label, "within 32 bits", max(-low, high), "Enable `jax_enable_x64` or rescale.")
     return x
-
-
-def _refuse_nan(label: str, x: Array | np.ndarray) -> None:
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return
-    bad = np.asarray((jnp if isinstance(x, jax.Array) else np).isnan(x))
-    if bad.any():
-        row = int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
-        count = int(bad.reshape(len(bad), -1).any(axis=1).sum())
-        raise ValueError(
-            f"`{label}` must not contain NaN; row {row} does ({count} of {len(bad)} rows). "
-            "Drop those rows, or impute their missing values."
-        )

@@ -115,7 +115,8 @@ def _checked(posterior: Posterior, data: PyTree, rows_at_once: int | None) -> tu
         raise must("posterior", "an `iso.Posterior`", posterior, error=TypeError)
     if rows_at_once is not None:
         check_count("rows_at_once", rows_at_once, minimum=1)
-    return checked_rows(data)
+    rows = checked_rows(data)
+    return rows.arrays, rows.num_data
 
 
 def _refuse_nan(values: Float[np.ndarray, "draw row"], rows: slice) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
+from isotherm.data.checks import unmasked
 from isotherm.data.rows import checked_rows
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
@@ -46,8 +47,8 @@ def predict(
     if rows_at_once is not None:
         check_count("rows_at_once", rows_at_once, minimum=1)
     key = None if seed is None else as_key(seed)
-    x, num_rows = checked_rows(x, argument="x")
-    y = None if observed is None else np.asarray(observed)
+    x, num_rows, *_ = checked_rows(x, argument="x")
+    y = None if observed is None else np.asarray(unmasked("observed", observed))
     if y is not None and (y.ndim == 0 or len(y) != num_rows):
         raise must("observed", f"an array of {num_rows} rows, as many as `x`", y)
     params = in_a_row(chosen(draws, draws_used))

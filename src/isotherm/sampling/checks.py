@@ -16,6 +16,7 @@ from isotherm.gradients.minibatch import Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
+from isotherm.sums import precision
 
 
 def check_kinds(
@@ -71,7 +72,9 @@ def check_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: in
     """Raise unless the setup was made for this posterior, these rows and this batch size."""
     problem = setup.problem
     same = posterior is problem.posterior or bool(eqx.tree_equal(posterior, problem.posterior))
-    if not same or fingerprint(as_rows(data, known=True)[0]) != problem.fingerprint:
+    with precision.float64(problem.float64 and not problem.rows_in_float32):
+        known = same and fingerprint(as_rows(data, known=True)[0]) == problem.fingerprint
+    if not known:
         what, other = ("data", "other data") if same else ("posterior", "another posterior")
         raise ValueError(
             f"`init` must be a setup for this {what}; it was made for {other}. Call `iso.warmup` again."

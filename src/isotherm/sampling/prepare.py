@@ -6,14 +6,17 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from isotherm import tree
 from isotherm.chains.problem import Problem
-from isotherm.data.rows import as_rows
+from isotherm.data.checks import unmasked, warn_if_unresolved
+from isotherm.data.rows import checked_rows, on_device
 from isotherm.posterior import Posterior
 from isotherm.sampling.latents import refuse_row_latents
 from isotherm.sampling.shapes import has_chain_axis
+from isotherm.sums import precision
 from isotherm.transforms import OutsideSupportError, check_support
 
 
@@ -25,6 +28,7 @@ def prepare(
     num_chains: int,
     init_per_chain: bool | None,
     latents_allowed: bool = False,
+    float64: bool = False,
 ) -> Problem:
     """Return the problem, after checking everything about it that does not depend on a sampler.
 
@@ -32,14 +36,20 @@ def prepare(
 
     - `init_per_chain`: whether `init` has a leading axis of `num_chains`; `None` decides by the shapes.
     - `latents_allowed`: whether to accept a latent variable per row, which needs steps that use all rows.
+    - `float64`: whether to use float64 for rows and parameters. JAX must be in x64 mode.
     """
-    rows, num_data = as_rows(data)
+    checked = checked_rows(data)
+    for label, x in checked.labelled:
+        warn_if_unresolved(label, x)
+    rows = on_device(checked.arrays)
     free = freed(init, posterior)
     if not latents_allowed:
         refuse_row_latents(posterior, free, rows, num_chains=num_chains, init_per_chain=init_per_chain)
     position, density = in_32_bits(free, posterior.unconstrained)
+    if float64:
+        position = precision.widened(position)
     per_chain = has_chain_axis(position, density, rows, num_chains=num_chains, declared=init_per_chain)
-    return Problem(posterior, density, rows, num_data, position, per_chain)
+    return Problem(posterior, density, rows, checked.num_data, position, per_chain, checked.infinite, float64)
 
 
 def as_position(init: PyTree) -> PyTree[Array]:
@@ -49,6 +59,7 @@ def as_position(init: PyTree) -> PyTree[Array]:
         raise ValueError("`init` must hold at least one array of parameters; got an empty pytree.")
     for name, leaf in leaves:
         label = f"init.{name}" if name else "init"
+        unmasked(label, leaf, rows=False)
         if not isinstance(leaf, int | float) and not hasattr(leaf, "dtype"):
             raise TypeError(
                 f"`{label}` must be an array of parameters; got {type(leaf).__name__}. For a module, pass "
@@ -61,7 +72,8 @@ def as_position(init: PyTree) -> PyTree[Array]:
                 "Write 0.0 instead of 0, or convert with `.astype(float)`."
             )
     # An explicit dtype: a weakly typed leaf would change its type after the first chunk and compile again.
-    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), init)
+    plain = jax.tree.map(lambda x: x.data if isinstance(x, np.ma.MaskedArray) else x, init)
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), plain)
 
 
 def freed(init: PyTree, posterior: Posterior) -> PyTree[Array]:
@@ -97,14 +109,16 @@ def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:
 
 
 class Rounded(eqx.Module):
-    """A function that receives its parameters in the given dtypes and returns at least 32 bits."""
+    """A function that receives its parameters in the given dtypes and returns floating arrays in at least 32 bits."""
 
-    function: Callable[..., Array]
+    function: Callable[..., Any]
     dtypes: tuple[Any, ...] = eqx.field(static=True)
 
-    def __call__(self, position: PyTree, *rest: PyTree) -> Array:
+    def __call__(self, position: PyTree, *rest: PyTree) -> Any:
         """Return the function at the rounded position."""
         leaves, structure = jax.tree.flatten(position)
         rounded = [x.astype(dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
         value = self.function(structure.unflatten(rounded), *rest)
+        if not hasattr(value, "dtype") or not jnp.issubdtype(value.dtype, jnp.floating):
+            return value  # a constant prior, or refused by the check of shapes
         return value.astype(jnp.promote_types(value.dtype, jnp.float32))

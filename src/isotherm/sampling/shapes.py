@@ -51,10 +51,12 @@ class _Shapes(eqx.Module):
             ("log_likelihood", self.likelihood, wanted, rule),
             ("log_prior", self.prior, (), "a scalar"),
         ):
+            if isinstance(got, float):
+                return name, f"{what}, computed from the parameters", got
+            if isinstance(got, int) or not jnp.issubdtype(getattr(got, "dtype", float), jnp.floating):
+                return name, f"{what}, of floating dtype so that it has a gradient", got
             if not hasattr(got, "shape") or got.shape != shape:
                 return name, what, got
-            if not jnp.issubdtype(got.dtype, jnp.floating):
-                return name, "a value of floating dtype", got
         return None
 
     def raise_if_unfit(self, position: PyTree, num_chains: int) -> None:
@@ -69,7 +71,9 @@ class _Shapes(eqx.Module):
         if (complaint := self._complaint()) is not None:
             name, rule, got = complaint
             shown = f"shape {got.shape}, dtype {got.dtype}" if hasattr(got, "shape") else repr(got)
-            repair = "For a function of a whole batch, pass `batched=True`." if not self.batched else ""
+            # Only a value per row suggests that the function takes a batch.
+            per_row = name == "log_likelihood" and not self.batched and getattr(got, "shape", ()) != ()
+            repair = "For a function of a whole batch, pass `batched=True`." if per_row else ""
             raise TypeError(f"`{name}` must return {rule}; got {shown}. {repair}".rstrip())
 
 

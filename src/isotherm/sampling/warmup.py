@@ -1,16 +1,19 @@
 """`warmup`: a setup chosen for the posterior at hand."""
 
 import jax
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import keys
 from isotherm.chains.setup import Setup
+from isotherm.data.checks import needs_float64
 from isotherm.errors import check_count, must
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
 from isotherm.progress import Progress
 from isotherm.sampling import checks
 from isotherm.sampling.prepare import prepare
+from isotherm.sums import precision
 from isotherm.tuning.explore import explore
 from isotherm.tuning.normal import tune_normal
 
@@ -56,7 +59,34 @@ def tuned(
 ) -> Setup:
     """Return the setup that `warmup` chooses. Warnings point `stacklevel` calls up."""
     checks.check_posterior(posterior)
-    problem = prepare(posterior, data, init, num_chains=1, init_per_chain=False)
+    wide = not jax.config.read("jax_enable_x64") and any(
+        needs_float64(x) for x in jax.tree.leaves(data) if isinstance(x, np.ndarray)
+    )
+    with precision.float64(wide):
+        return _tuned(
+            posterior,
+            data,
+            init,
+            batch_size=batch_size,
+            key=key,
+            float64=wide,
+            progress=progress,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _tuned(
+    posterior: Posterior,
+    data: PyTree,
+    init: PyTree,
+    *,
+    batch_size: int | None,
+    key: Key[Array, ""],
+    float64: bool,
+    progress: bool,
+    stacklevel: int,
+) -> Setup:
+    problem = prepare(posterior, data, init, num_chains=1, init_per_chain=False, float64=float64)
     if problem.num_data < 2:
         raise must("data", "at least 2 rows", problem.num_data)
     if batch_size is not None and check_count("batch_size", batch_size, minimum=2) > problem.num_data:

@@ -125,7 +125,7 @@ def _outcome(wrong: bool, verdict_ok: bool) -> str:
     return RIGHT if verdict_ok else ALARMED
 
 
-_WIDTHS = (46, 7, 2, 18, 8, 11, 8, 8, 7, 17, 7)
+_WIDTHS = (60, 7, 2, 18, 8, 11, 8, 8, 7, 17, 7)
 _HEAD = ("design", "N", "d", "likelihood", "data", "worst ratio", "worst z", "ESS", "verdict", "outcome", "s")
 
 
@@ -136,7 +136,9 @@ def head() -> str:
 
 def line(record: dict) -> str:
     """Return one line of the table."""
-    worst = lambda name, center: max(record.get(name, [np.nan]), key=lambda x: abs(x - center))
+    worst = lambda name, center: max(
+        record.get(name, [np.nan]), key=lambda x: abs(x - center) if np.isfinite(x) else np.inf
+    )
     ratio = worst("ratio", 1)
     return _aligned(
         (
@@ -146,7 +148,7 @@ def line(record: dict) -> str:
             record["likelihood"],
             record["dtype"],
             f"{ratio:.3f}" if not abs(ratio) > 1e4 else f"{ratio:.1e}",
-            f"{worst('z', 0):+.3g}",
+            f"{worst('z', 0):+.3f}",
             f"{record.get('ess_min', np.nan):,.0f}",
             "ok" if record["verdict_ok"] else "fault",
             record["outcome"],

@@ -10,7 +10,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.chains.drive import drive
-from isotherm.chains.ensemble import Length, launch
+from isotherm.chains.ensemble import Length, ensemble_of
 from isotherm.data.plans import WithReplacement
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
@@ -80,7 +80,7 @@ def test_chunks_do_not_move_the_refreshes(quick_compilation):
     """Refreshes fall on multiples of `refresh`, wherever chunks end."""
     draws = sample(7, hw=0.5, batch_size=20, num_draws=30, burn_in=5)
     positions = draws.setup.starts.positions(4, key=jax.random.key(0))
-    ensemble = launch([draws.setup], positions, Length(4, 30), jax.random.key(0))
+    ensemble = ensemble_of([draws.setup], positions, Length(4, 30), jax.random.key(0))
     for chunk in (1, 4, 100):
         outcome = drive(ensemble, progress=False, title="", chunk_steps=chunk)
         np.testing.assert_array_equal(outcome.kept.params, draws.posterior)

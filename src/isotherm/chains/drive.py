@@ -70,7 +70,7 @@ def drive(
             stacked=len(ensemble.setups) > 1,
         )
         lanes = loop.start(program, ensemble.positions)
-        lanes = loop.settle(program, lanes, jnp.asarray(0))
+        lanes = loop.restart_averages(program, lanes, jnp.asarray(0))
         capacity = _capacity(lanes)
         pace = _Pace(ensemble, capacity, chunk_steps)
         last_finite, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
@@ -87,7 +87,7 @@ def drive(
             num_kept, thinning = pace.next(step)
             collect = step >= setup.burn_in
             if step == setup.burn_in > 0:
-                lanes = loop.settle(program, lanes, jnp.asarray(1))
+                lanes = loop.restart_averages(program, lanes, jnp.asarray(1))
             lanes, kept = loop.advance(
                 program,
                 lanes,
@@ -131,7 +131,10 @@ class _Pace:
         self.clock: float | None = None
 
     def next(self, step: int) -> tuple[int, int]:
-        """Return the rows that the next chunk keeps, and the steps for each. Not every row is a draw."""
+        """Return how many times the next chunk keeps the parameters, and the steps before each.
+
+        In burn-in, and if a chunk ends between two draws, what it keeps is not a draw and is dropped.
+        """
         setup, num_draws = self.ensemble.setup, self.ensemble.length.num_draws
         limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step))
         if step < setup.burn_in:
@@ -178,8 +181,8 @@ class _Store:
 
 def _capacity(lanes: loop.Lane) -> int:
     # Independent of `num_draws`, so that a longer run needs no compilation.
-    row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
-    return max(1, _CHUNK_BYTES // row)
+    draw = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
+    return max(1, _CHUNK_BYTES // draw)
 
 
 def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:

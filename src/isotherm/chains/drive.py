@@ -29,7 +29,7 @@ class Outcome:
     - `kept`: the draws.
     - `lanes`: all chains after their last step.
     - `last_finite`: the last position of each lane that is known to be finite.
-    - `anchors`: the last anchors of each lane, if they move.
+    - `anchors`: the last anchors of each lane while it ran, if they move.
     - `oldest`: positions and anchors just before the anchors last moved, when their noise was largest.
     - `steps`: the number of steps taken; `interrupted`: whether Ctrl-C ended the run; `seconds`: how long it took.
     """
@@ -83,7 +83,10 @@ def drive(
                 program = dataclasses.replace(program, data=_arranged(ensemble, due))
             if program.anchors is not None and step > 0 and step % setup.refresh_every == 0:
                 oldest = (lanes.state.position, program.anchors)
-                program = dataclasses.replace(program, anchors=_anchors(ensemble, lanes.state.position))
+                moved = _anchors(ensemble, lanes.state.position)
+                if (ended >= 0).any():  # the anchor at which a chain failed is kept, to measure its noise
+                    moved = _where_lane(ended < 0, moved, program.anchors)
+                program = dataclasses.replace(program, anchors=moved)
             num_kept, thinning = pace.next(step)
             collect = step >= setup.burn_in
             if step == setup.burn_in > 0:

@@ -89,6 +89,14 @@ def test_chunks_do_not_move_the_refreshes(quick_compilation):
     assert draws.record.data_passes == pytest.approx(35 * 20 / N + 5)
 
 
+def test_the_noise_of_a_failed_chain_is_that_of_its_own_anchor(quick_compilation):
+    """All fail within a few steps, before any anchor moves: where a chain started it has no noise."""
+    with pytest.warns(iso.IsothermWarning, match="turned non-finite"):
+        draws = sample(500, hw=1e3, batch_size=20, init_scale=1.0)
+    assert not draws.complete.any()
+    assert all("(s = 0)" in text for text in draws.status)
+
+
 @pytest.mark.slow
 def test_draws_are_right_and_noise_is_small():
     """Variances along the axes of the posterior, with s of 0.15 as the warm-up takes: 3 % at most, and chance."""
@@ -145,7 +153,7 @@ def test_what_moving_anchors_cost(quick_compilation):
 
 
 def test_refresh_is_checked():
-    with pytest.raises(ValueError, match=r"`refresh` must be an integer not below 1; got 0"):
+    with pytest.raises(ValueError, match=r"`refresh` must be an integer of at least 1; got 0"):
         iso.ControlVariate(refresh=0)
     with pytest.raises(ValueError, match=r"`order` must be 1 if `refresh` is given"):
         iso.ControlVariate(order=2, refresh=5)

@@ -77,7 +77,7 @@ def run(
     Q = jnp.asarray(np.eye(starts.shape[1]) if axes is None else axes, jnp.float32)
     states = _start(kernel, data, starts, keys)
     states, _ = _advance(kernel, data, states, keys, Q, jnp.asarray(burn_in // every), every)
-    states = _settle(kernel, data, states, keys)
+    states = _restarted(kernel, data, states, keys)
     pieces, total = [], 0
     while total < steps // every:
         count = min(500, steps // every - total)
@@ -93,10 +93,10 @@ def _start(kernel: iso.extend.Kernel, data: object, starts: jax.Array, keys: jax
 
 
 @eqx.filter_jit
-def _settle(
+def _restarted(
     kernel: iso.extend.Kernel, data: object, states: iso.extend.State, keys: jax.Array
 ) -> iso.extend.State:
-    return jax.vmap(lambda x, key: kernel.settle(x, data, key=key))(states, keys)
+    return jax.vmap(lambda x, key: kernel.restart_averages(x, data, key=key))(states, keys)
 
 
 @eqx.filter_jit

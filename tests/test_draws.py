@@ -1,6 +1,7 @@
 """Draws: names, summary, verdict, ArviZ, save and load."""
 
 import collections
+import dataclasses
 import os
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import pytest
 import isotherm as iso
 from isotherm.draws import Draws, Moments
 from support.made import made_record
+from support.made_run import made_draws
 from support.models import call, normal_mean
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -153,6 +155,33 @@ def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
     assert summary.verdict.startswith("No fault found")
     with pytest.raises(KeyError, match="not a parameter"):
         summary["mu"]
+
+
+def test_a_verdict_names_the_parameter_the_fault_and_the_remedy():
+    draws = made_draws(shift=3.0)
+    verdict = draws.summary().verdict
+    assert "above 1.01, so the chains disagree: run longer (if it stays high" in verdict
+    assert "effective draws, fewer than 100 per chain: run longer" in verdict
+    draws = made_draws()
+    error = min(row.temperature_error for row in draws.summary().rows)
+    assert draws.summary().verdict == (
+        "No fault found: the chains agree. The kinetic temperature is within 5 % of its target, the configurational "
+        f"within {400 * error:.0f} % (four standard errors)."
+    )
+    draws.posterior["sigma"][:] = 1.0
+    assert (
+        "R-hat of `sigma` cannot be computed: its draws are constant or not finite" in draws.summary().verdict
+    )
+    draws = made_draws()
+    draws.moments.temperature["coefficients"][:, 1] = 2.0
+    name = draws.labels["coefficients"][0][1]
+    assert f"the temperature of `{name}` is 2.00 times its target" in draws.summary().verdict
+    assert "its variance is about 100 % too large" in draws.summary().verdict
+    moved = dataclasses.replace(draws.record, preconditioner="DensePreconditioner")
+    verdict = dataclasses.replace(draws, record=moved).summary().verdict
+    assert f"the temperature of the coordinate nearest to `{name}` is 2.00 times" in verdict
+    draws.stats["configurational_temperature"][:] = 0.5
+    assert "0.500 times its target, so variances are about 50 % too small" in draws.summary().verdict
 
 
 def test_verdict_says_when_the_noise_was_not_measured():

@@ -61,7 +61,7 @@ def problem() -> Problem:
     return Problem(posterior, {"x": x, "y": y}, covariance @ design.T @ y, covariance)
 
 
-def samplers(p: Problem) -> dict[str, tuple[float, str, iso.Sampler]]:
+def samplers(p: Problem) -> dict[str, tuple[float, str, iso.extend.Sampler]]:
     """The three runs by title: s, the method whose colour is used, and the sampler."""
     dense = iso.Dense()
     right = iso.CCAdL(p.step(0.2), 20.0, covariance=dense, scheme="symmetric", thermal_mass=100.0)

@@ -58,7 +58,7 @@ def noise(kernel: iso.extend.Kernel, data: dict, places: dict) -> float:
         def force(key: jax.Array) -> jax.Array:
             keys = jax.random.split(key, 3)
             batch = kernel.batch(data, jnp.zeros((), jnp.int32), key=keys[0], chain_key=keys[1])
-            estimate = kernel.estimate(v, batch, needs=iso.Needs(), key=keys[2])
+            estimate = kernel.estimate(v, batch, needs=iso.extend.Needs(), key=keys[2])
             return jnp.stack(jax.tree.leaves(estimate.force))
 
         return jnp.cov(jax.vmap(force)(jax.random.split(key, BATCHES)).T)
@@ -136,7 +136,7 @@ def draw(
     round_.set(xlabel="v₁", ylabel="v₂", xlim=(-4.6, 4.6), ylim=(-4.3, 4.9))
     round_.set_xticks(range(-4, 5, 2))
     round_.set_yticks(range(-4, 5, 2))
-    round_.set_title("2  What the chains move", loc="left", fontsize=11)
+    round_.set_title("2  Coordinates in which the chains move", loc="left", fontsize=11)
     _note(round_, "scaled by the Hessian at the mode:\none step suits every direction")
     round_.plot([-4, -4 + h], [-3.9, -3.9], color="black", lw=2.5, solid_capstyle="butt")
     round_.annotate(

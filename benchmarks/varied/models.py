@@ -79,7 +79,7 @@ def softmax(rng: np.random.Generator) -> Model:
 
 
 def separable(rng: np.random.Generator) -> Model:
-    """Logistic regression of two classes that a plane separates."""
+    """Logistic regression of classes that are linearly separable."""
     x = _x(rng, 5000, 3)
     return logistic_regression(3.0), {"x": x, "y": _f(np.where(x @ [1, 0.01, 0] > 0, 1, -1))}, jnp.zeros(3)
 

@@ -28,11 +28,11 @@ def must(
 
 
 def check_count(name: str, value: Any, *, minimum: int, repair: str = "") -> int:
-    """The value as an `int`. Raises unless it is an integer not below `minimum`."""
+    """The value as an `int`. Raises unless it is an integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise must(name, "an integer", value, repair, error=TypeError)
     if value < minimum:
-        raise must(name, f"an integer not below {minimum}", value, repair)
+        raise must(name, f"an integer of at least {minimum}", value, repair)
     return int(value)
 
 

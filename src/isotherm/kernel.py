@@ -39,21 +39,21 @@ class Kernel(eqx.Module):
 
     def init(self, position: PyTree, data: PyTree, *, key: Key[Array, ""]) -> State:
         """Return the state before the first step, its covariance seeded with a few batches of `data`."""
-        return self.settle(self.begin(position, key=key), data, key=key, time=0)
+        return self.restart_averages(self.begin(position, key=key), data, key=key, time=0)
 
     def begin(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         """Return the state before its covariance is seeded."""
         return self.sampler.init(position, key=jax.random.fold_in(key, keys.CHAIN_START))
 
-    def settle(
+    def restart_averages(
         self, state: State, data: PyTree, *, key: Key[Array, ""], time: int | Int[Array, ""] = 1
     ) -> State:
-        """Return the state at the end of burn-in, with averages restarted from a few batches of `data`.
+        """Return the state with its averages restarted from a few batches of `data`.
 
-        `time` counts the restarts of a chain, so that each uses other batches.
+        That is done before the first step (`time` 0) and again after burn-in (1), with other batches.
         """
         key = jax.random.fold_in(jax.random.fold_in(key, keys.CHAIN_START), time)
-        return self._seeded(self.sampler.settle(state), data, key=key)
+        return self._seeded(self.sampler.restart_averages(state), data, key=key)
 
     def step(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> tuple[State, Info, Visit]:
         """Take one step of the chain whose key is `key`, on `data` as arranged by the minibatch plan."""

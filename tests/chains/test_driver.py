@@ -115,7 +115,7 @@ def test_burn_in_ends_with_a_fresh_average(sampler, seen):
     assert int(state.covariance.count) == seen
     for _ in range(300):
         state = step(state)
-    fresh = kernel.settle(state, data, key=key).covariance
+    fresh = kernel.restart_averages(state, data, key=key).covariance
     assert int(fresh.count) == seen
     if seen == 0:
         assert not np.any(fresh.operator.matrix)

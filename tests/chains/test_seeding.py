@@ -79,14 +79,14 @@ def test_batches_are_drawn_anew_for_each_and_after_burn_in():
     kernel, key = kernel_of(iso.Diagonal()), jax.random.key(2)
     state = kernel.init(POSITION, ROWS, key=key)
     moved = iso.extend.State(2 * POSITION, state.momentum, state.xi, state.covariance, jnp.asarray(300))
-    settled = kernel.settle(moved, ROWS, key=key)
-    squares = [float(diagonal_of(x)[1]) for x in (state, settled)]
+    restarted = kernel.restart_averages(moved, ROWS, key=key)
+    squares = [float(diagonal_of(x)[1]) for x in (state, restarted)]
     assert squares[0] != squares[1]
     for square in squares:
         assert not np.any(np.isclose(square, np.asarray(ROWS[:, 0]) ** 2, rtol=1e-5))
     # From the present position of the chain, without a trace of the first.
-    np.testing.assert_allclose(diagonal_of(settled)[2:4], 4 * np.asarray(POSITION[2:4]) ** 2, rtol=1e-4)
-    assert (int(settled.covariance.count), int(settled.step)) == (16, 300)
+    np.testing.assert_allclose(diagonal_of(restarted)[2:4], 4 * np.asarray(POSITION[2:4]) ** 2, rtol=1e-4)
+    assert (int(restarted.covariance.count), int(restarted.step)) == (16, 300)
 
 
 def test_noise_is_whitened_in_the_seed_as_in_a_step():

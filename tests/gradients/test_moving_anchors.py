@@ -10,7 +10,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.chains.drive import drive
-from isotherm.chains.ensemble import Length, launch
+from isotherm.chains.ensemble import Length, ensemble_of
 from isotherm.data.plans import WithReplacement
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
@@ -80,13 +80,21 @@ def test_chunks_do_not_move_the_refreshes(quick_compilation):
     """Refreshes fall on multiples of `refresh`, wherever chunks end."""
     draws = sample(7, hw=0.5, batch_size=20, num_draws=30, burn_in=5)
     positions = draws.setup.starts.positions(4, key=jax.random.key(0))
-    ensemble = launch([draws.setup], positions, Length(4, 30), jax.random.key(0))
+    ensemble = ensemble_of([draws.setup], positions, Length(4, 30), jax.random.key(0))
     for chunk in (1, 4, 100):
         outcome = drive(ensemble, progress=False, title="", chunk_steps=chunk)
         np.testing.assert_array_equal(outcome.kept.params, draws.posterior)
         # The last of them before step 28, which is draw 22 after 5 of burn-in.
         np.testing.assert_array_equal(outcome.anchors.theta, draws.posterior[:, 22])
     assert draws.record.data_passes == pytest.approx(35 * 20 / N + 5)
+
+
+def test_the_noise_of_a_failed_chain_is_that_of_its_own_anchor(quick_compilation):
+    """All fail within a few steps, before any anchor moves: where a chain started it has no noise."""
+    with pytest.warns(iso.IsothermWarning, match="turned non-finite"):
+        draws = sample(500, hw=1e3, batch_size=20, init_scale=1.0)
+    assert not draws.complete.any()
+    assert all("(s = 0)" in text for text in draws.status)
 
 
 @pytest.mark.slow
@@ -145,7 +153,7 @@ def test_what_moving_anchors_cost(quick_compilation):
 
 
 def test_refresh_is_checked():
-    with pytest.raises(ValueError, match=r"`refresh` must be an integer not below 1; got 0"):
+    with pytest.raises(ValueError, match=r"`refresh` must be an integer of at least 1; got 0"):
         iso.ControlVariate(refresh=0)
     with pytest.raises(ValueError, match=r"`order` must be 1 if `refresh` is given"):
         iso.ControlVariate(order=2, refresh=5)

@@ -101,7 +101,7 @@ def test_prior(make):
 
 
 def test_sizes_must_be_counts():
-    with pytest.raises(ValueError, match="`hidden` must be an integer not below 1; got 0"):
+    with pytest.raises(ValueError, match="`hidden` must be an integer of at least 1; got 0"):
         classifiers.drbm_init(3, 0, 2, key=jax.random.key(0))
 
 

@@ -223,7 +223,7 @@ COVARIANCES = (
     Bug(
         "seed-after-burn-in-as-before",
         "The batches that seed the average after burn-in are those that seeded it before.",
-        "Kernel.settle",
+        "Kernel.restart_averages",
         "key = jax.random.fold_in(jax.random.fold_in(key, keys.CHAIN_START), time)",
         "key = jax.random.fold_in(jax.random.fold_in(key, keys.CHAIN_START), 0)",
         SEEDED,

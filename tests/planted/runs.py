@@ -81,8 +81,8 @@ RUNS = (
         "draws-one-thinning-early",
         "A draw is the position before its `thinning` steps instead of after them.",
         "advance",
-        "row = kept_of(lanes)",
-        "row = kept_of(carry[0])",
+        "draw = kept_of(lanes)",
+        "draw = kept_of(carry[0])",
         ("test_driver.py::test_thinning_and_burn_in_pick_from_the_same_chain",),
     ),
     Bug(
@@ -113,7 +113,7 @@ RUNS = (
     Bug(
         "dead-chain-keeps-drawing",
         "A failed chain keeps drawing its last position instead of NaN.",
-        "_blank_if_ended",
+        "_kept",
         "mask = lambda x: jnp.where(running, x, jnp.nan)",
         "mask = lambda x: jnp.where(running, x, x)",
         ("test_driver.py::test_a_failed_chain_stops_and_the_others_go_on",),

@@ -102,7 +102,7 @@ STEPS = (
     Bug(
         "average-survives-burn-in",
         "The average of the covariance is not restarted after burn-in.",
-        "Sampler.settle",
+        "Sampler.restart_averages",
         "state, self._no_average(state.position), is_leaf",
         "state, state.covariance, is_leaf",
         STEP,

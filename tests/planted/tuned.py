@@ -111,8 +111,8 @@ TUNED = (
         "anchors-that-stay",
         "Chains keep their first anchors instead of taking new ones.",
         "drive",
-        "anchors=_anchors(ensemble, lanes.state.position)",
-        "anchors=_anchors(ensemble, ensemble.positions)",
+        "moved = _anchors(ensemble, lanes.state.position)",
+        "moved = _anchors(ensemble, ensemble.positions)",
         MOVING,
     ),
     Bug(

@@ -134,9 +134,9 @@ def test_intervals_are_those_that_were_asked_for_and_it_prints():
             r"`observed` must be of the shape of a prediction, \(11, 2\)",
         ),
         ({"observed": np.zeros(3)}, ValueError, "`observed` must be an array of 11 rows"),
-        ({"draws_used": 2}, ValueError, "`draws_used` must be an integer not below 3"),
+        ({"draws_used": 2}, ValueError, "`draws_used` must be an integer of at least 3"),
         ({"draws": PARAMS}, TypeError, "`draws` must be an `iso.Draws`"),
-        ({"rows_at_once": 0}, ValueError, "`rows_at_once` must be an integer not below 1"),
+        ({"rows_at_once": 0}, ValueError, "`rows_at_once` must be an integer of at least 1"),
     ],
 )
 def test_bad_input_is_refused(options, error, message, as_a_user):

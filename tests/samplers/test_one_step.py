@@ -177,9 +177,9 @@ def test_start_and_drift(case):
 
 
 @every_case
-def test_settling_resets_only_the_average(case):
+def test_a_restart_resets_only_the_average(case):
     before = state_of(case.sampler, THETA, P)
-    after = case.sampler.settle(before)
+    after = case.sampler.restart_averages(before)
     assert after.covariance is None or int(after.covariance.count) == 0
     for name in ("position", "momentum", "xi", "step"):
         jax.tree.map(np.testing.assert_array_equal, getattr(after, name), getattr(before, name))

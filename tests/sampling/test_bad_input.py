@@ -83,13 +83,13 @@ BAD = {
     "no root, SGLD": (lambda: iso.ModifiedSGLD(0.1, iso.MatrixFree()), ValueError, "`covariance` of `ModifiedSGLD` must provide a square root"),
     "latest only": (lambda: iso.CCAdL(0.1, 1.0, iso.Dense(averaging=1.0), scheme="symmetric"), ValueError, "`averaging` of the covariance must be at most 0.1 in the symmetric scheme.*got 1.0"),
     "latest only, matrix-free": (lambda: iso.CCAdL(0.1, 1.0, iso.MatrixFree(averaging=1.0), scheme="symmetric"), ValueError, "`averaging` of the covariance must be at most 0.1"),
-    "rank 0": (lambda: iso.DiagonalLowRank(0), ValueError, "`rank` must be an integer not below 1; got 0"),
+    "rank 0": (lambda: iso.DiagonalLowRank(0), ValueError, "`rank` must be an integer of at least 1; got 0"),
     "rank float": (lambda: iso.DiagonalLowRank(2.5), TypeError, "`rank` must be an integer; got 2.5"),
-    "contrasts 0": (lambda: iso.Dense(contrasts=0), ValueError, "`contrasts` must be an integer not below 1; got 0"),
+    "contrasts 0": (lambda: iso.Dense(contrasts=0), ValueError, "`contrasts` must be an integer of at least 1; got 0"),
     "averaging": (lambda: iso.Diagonal(averaging=2.0), ValueError, "`averaging` of `Diagonal`.*2.0"),
     "sampler class": (lambda: call(iso.SGLD), TypeError, r"`sampler` must be an `iso.extend.Sampler`.*SGLD\(\.\.\.\)"),
     "batch size None": (lambda: iso.sample(NORMAL, DATA, INIT, sampler=iso.SGLD(0.1)), ValueError, "`batch_size` must be a number of rows if a sampler is given; got None"),
-    "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` must be None if no sampler is given"),
+    "gradient without sampler": (lambda: iso.sample(NORMAL, DATA, INIT, gradient=iso.Minibatch()), TypeError, "`gradient` can only be set together with `sampler`"),
     "warm-up and sampler": (lambda: iso.sample(NORMAL, DATA, iso.warmup(NORMAL, DATA, INIT), sampler=iso.SGLD(0.1), batch_size=4), ValueError, "`init` must be a pytree of parameters if a sampler is given"),
     "order of expansion": (lambda: iso.ControlVariate(order=3), ValueError, "`order` must be 1 or 2; got 3"),
     "tickets": (lambda: iso.data.Weighted(np.array([1, 0])), ValueError, "`tickets` must be one positive integer for each row"),
@@ -97,10 +97,11 @@ BAD = {
     "posterior function": (on(posterior=scalar), TypeError, "`posterior` must be an `iso.Posterior`"),
     "plan class": (on(minibatch=iso.WithReplacement), TypeError, "`minibatch`.*WithReplacement"),
     # sizes
-    "batch size 0": (on(batch_size=0), ValueError, "`batch_size` must be an integer not below 1; got 0"),
+    "batch size 0": (on(batch_size=0), ValueError, "`batch_size` must be an integer of at least 1; got 0"),
     "batch size above N": (on(batch_size=41), ValueError, "`batch_size` must be at most the number of rows, 40; got 41"),
     "batch size float": (on(batch_size=8.0), TypeError, "`batch_size` must be an integer; got 8.0"),
     "batch of one": (on(batch_size=1), ValueError, "`batch_size` must be at least 2.*`CCAdL`.*got 1"),
+    "batch of one in a sweep": (lambda: iso.sweep(NORMAL, DATA, INIT, [iso.SGLD(0.1), iso.CCAdL(0.1, 1.0)], batch_size=1), ValueError, "`batch_size` must be at least 2.*`CCAdL`.*got 1"),
     "negative draws": (on(num_draws=-1), ValueError, "`num_draws`.*got -1"),
     "no draws": (on(num_draws=0), ValueError, "`num_draws`.*got 0"),
     "thinning": (on(thinning=0), ValueError, "`thinning`.*got 0"),
@@ -123,7 +124,8 @@ BAD = {
     "too large for 32 bits": (on(with_value(17, 1e300), posterior=on_rows), ValueError, r"row 17 is infinite \(as float32\) in `data.features`"),
     "masked data": (on(masked(17)), ValueError, r"`data` must not have masked entries; row 17 does \(1 of 40 rows\).*x\[~np.ma.getmaskarray\(x\).any\(axis=1\)\].*filled"),
     "masked leaf": (on({"features": DATA, "y": np.ma.masked_less(np.arange(40.0), 3)}), ValueError, r"`data.y` must not have masked entries; row 0 does \(3 of 40 rows\).*x\[~np.ma.getmaskarray\(x\)\]`"),
-    "int64 data": (on({"features": DATA, "id": np.full(40, 2**40)}), ValueError, "`data.id` must be within 32 bits"),
+    "int64 data": (on({"features": DATA, "id": np.full(40, 2**40)}), ValueError, "`data.id` must be an array that fits in 32-bit integers; got 1099511627776. Set `JAX_ENABLE_X64=1`"),
+    "negative int64": (on({"features": DATA, "id": np.full(40, -(2**40))}), ValueError, "got -1099511627776"),
     # the model
     "non-scalar": (on(posterior=posterior(lambda t, d: (d - t) ** 2)), TypeError, r"`log_likelihood` must return a scalar; got shape \(2,\)"),
     "integer value": (on(posterior=posterior(lambda t, d: 1)), TypeError, "`log_likelihood` must return a scalar, of floating dtype so that it has a gradient; got 1.$"),
@@ -132,7 +134,7 @@ BAD = {
     "integer array, 16 bits": (on(posterior=posterior(lambda t, d: jnp.sum(d > 0)), init=INIT.astype(jnp.bfloat16)), TypeError, "`log_likelihood`.*floating dtype.*int32"),
     "no prior": (on(posterior=posterior(scalar, lambda t: None)), TypeError, "`log_prior` must return a scalar; got None"),
     "boolean prior": (on(posterior=posterior(scalar, lambda t: jnp.all(t > -1))), TypeError, "`log_prior` must return a scalar, of floating dtype.*bool"),
-    "batched shape": (on(posterior=posterior(scalar, batched=True)), TypeError, "`log_likelihood` must return one value per row"),
+    "batched shape": (on(posterior=posterior(scalar, batched=True)), TypeError, r"`log_likelihood` must return one value per row; called with a batch of 2 rows, it returned shape \(\), dtype float32 instead of shape \(2,\)"),
     "vector prior": (on(posterior=posterior(scalar, lambda t: -0.5 * t**2)), TypeError, "`log_prior` must return a scalar"),
     "no function": (lambda: iso.Posterior(3.0), TypeError, "`log_likelihood` of `Posterior` must be a function"),
     # the start
@@ -166,7 +168,7 @@ BAD = {
     "mass schedule": (lambda: iso.SGNHT(0.1, 1.0, thermal_mass=lambda t: 1.0), TypeError, "`thermal_mass`.*schedule"),
     "too many steps": (on(thinning=2**30), ValueError, "must be below 2"),
     "module leaf": (on(init={"w": jnp.zeros(2), "f": jnp.tanh}), TypeError, "`init.f`.*eqx.partition"),
-    "wrapping int": (on({"features": DATA, "id": np.full(40, 3 * 10**9)}), ValueError, "`data.id` must be within 32 bits"),
+    "wrapping int": (on({"features": DATA, "id": np.full(40, 3 * 10**9)}), ValueError, "`data.id` must be an array that fits in 32-bit integers"),
     "no samplers": (lambda: iso.sweep(NORMAL, DATA, INIT, [], batch_size=4), ValueError, "`samplers` must be a sequence of at least one sampler"),
 }  # fmt: skip
 
@@ -182,12 +184,26 @@ def test_bad_input_is_refused_before_any_step(make, error, message, monkeypatch)
     assert not isinstance(caught.value, AssertionError)
 
 
+@pytest.mark.parametrize("options", [{"thinning": 0}, {"burn_in": -5}, {"thinning": 2.5}])
+def test_lengths_are_refused_before_a_warm_up(options, monkeypatch):
+    def no_warmup(*_, **__):
+        raise AssertionError("a warm-up was started")
+
+    monkeypatch.setattr("isotherm.sampling.sample.tuned", no_warmup)
+    with pytest.raises((ValueError, TypeError), match=f"`{next(iter(options))}` must be an integer"):
+        iso.sample(NORMAL, DATA, INIT, **options)
+
+
 def test_an_error_of_the_model_names_the_shapes_it_was_called_with():
     with pytest.raises(TypeError) as caught:
         call(model=(posterior(lambda t, d: jnp.dot(t, jnp.ones(5))), DATA, INIT))
     assert any(
-        "when called with the shapes of `init` (init: (2,))" in note for note in caught.value.__notes__
+        "when called with the shapes of `init` (init: (2,)) and of one row of `data`" in note
+        for note in caught.value.__notes__
     )
+    with pytest.raises(TypeError) as caught:
+        call(model=(posterior(lambda t, d: d @ jnp.ones(5), batched=True), DATA, INIT))
+    assert any("and of a batch of 2 rows of `data`" in note for note in caught.value.__notes__)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
+from isotherm.data.fingerprint import fingerprint
 from support.models import normal_mean
 
 LENGTH = {"num_draws": 20, "num_chains": 2, "progress": False}
@@ -72,6 +73,30 @@ def test_a_run_prints_how_it_was_made():
     posterior, data, init = normal_mean()
     text = str(iso.sample(posterior, data, init, **by_hand(), **LENGTH).record)
     assert "2 chains of 45 steps, 9 passes over the data each" in text
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int8, np.bool_, np.complex64])
+def test_a_change_of_any_row_is_another_fingerprint(dtype):
+    x = np.random.default_rng(0).integers(0, 2, size=(5000, 3)).astype(dtype)
+    original = fingerprint({"x": jnp.asarray(x)})
+    assert fingerprint({"x": jnp.asarray(x)}) == original
+    for row in (0, 1, 2, 4999):
+        changed = x.copy()
+        changed[row, 1] = 1 - changed[row, 1]
+        assert fingerprint({"x": jnp.asarray(changed)}) != original
+    # The same elements in other places, or all of them changed.
+    for other in (x[::-1], np.roll(x, 1, axis=1), x.reshape(3, 5000).T, x == 0):
+        assert fingerprint({"x": jnp.asarray(np.asarray(other, dtype))}) != original
+    assert fingerprint({"y": jnp.asarray(x)}) != original
+
+
+def test_a_setup_is_refused_if_one_of_many_rows_has_changed():
+    posterior, _, init = normal_mean()
+    data = np.random.default_rng(1).normal(size=(10_000, 2)).astype(np.float32)
+    setup = iso.setup(posterior, data, init, **by_hand())
+    data[1] *= -1  # both signs: in a plain sum of the bits they would cancel
+    with pytest.raises(ValueError, match="setup for this data; it was made for other data"):
+        iso.sample(posterior, data, setup, **LENGTH)
 
 
 def test_the_steps_may_be_counted_anew():

@@ -61,7 +61,7 @@ def made_diagnosis(draws):
         Block(name, 1, 1.0, 1500.0, float("nan"), None, 1.01, 0.02, 0.01, 0.03, None, None)
         for name in draws.flat()
     )
-    verdict = summary.verdict if summary.problems else "No fault found: chains agree."
+    verdict = summary.verdict if summary.problems else "No fault found: the chains agree."
     return Diagnosis(
         ok=not summary.problems,
         verdict=verdict,

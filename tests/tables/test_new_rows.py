@@ -92,7 +92,7 @@ def changed(name, row, value):
         ("softmax", {"y": np.full(ROWS, "d", object)}, {}, r"`y` must be one of .* a, b, c; got 'd'\. .* row 1 .* only the scores need it"),
         ("linear", {}, {"missing": "drop"}, '`missing` must be "refuse" or "empty"'),
         ("linear", {}, {"interval": 1.0}, "`interval` must be a probability between 0 and 1; got 1.0"),
-        ("linear", {}, {"seed": -1}, "`seed` must be an integer not below 0"),
+        ("linear", {}, {"seed": -1}, "`seed` must be an integer of at least 0"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_anything_is_computed(model, change, given, message, monkeypatch):

@@ -208,7 +208,7 @@ def test_a_setup_is_refused_for_another_posterior_data_or_batch():
         iso.sample(posterior, {**data, "y": -data["y"]}, tuned)
     with pytest.raises(ValueError, match=r"setup for this posterior; it was made for another posterior"):
         iso.sample(logistic_regression(2.0), data, tuned)
-    with pytest.raises(ValueError, match=r"`batch_size` must be that of the setup"):
+    with pytest.raises(ValueError, match=r"the batch size of the setup that is passed as `init`"):
         iso.sample(posterior, data, tuned, batch_size=tuned.batch_size + 1)
     with pytest.raises(ValueError, match=r"`init` must be a pytree of parameters"):
         iso.sweep(posterior, data, tuned, [iso.SGLD(1e-3)], batch_size=10)

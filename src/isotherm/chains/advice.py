@@ -40,7 +40,7 @@ def about_plan(sampler: Sampler, minibatch: MinibatchPlan) -> Iterator[str]:
 
 
 def about_noise(sampler: Sampler, noise: Noise, n: int, N: int, size: int) -> Iterator[str]:
-    """Yield a sentence for each problem that the noise at the start will cause, with a setting that avoids it."""
+    """Yield what follows "At the start, " for each problem that the noise there will cause, with a repair."""
     traits, (h, _) = sampler.traits, sampler.numbers_at(0)
     excess = too_noisy(traits, noise.s, h, n, N)
     if excess is not None:
@@ -63,9 +63,8 @@ def too_noisy(traits: Traits, s: float, h: float | None, n: int, N: int) -> tupl
     repairs += [f"raise batch_size to {rows}"] if rows <= N else []
     if traits.alternative is not None and s <= traits.alternative[1]:
         repairs.append(f"use {traits.alternative[0]}")
-    fact = (
-        f"s = {s:.3g} (gradient noise of a step) is above {limit:g}, the limit of the {traits.scheme} scheme"
-    )
+    scheme = traits.scheme.replace("euler", "Euler")
+    fact = f"the gradient noise of a step, s = {s:.3g}, is above {limit:g}, the limit of the {scheme} scheme"
     return fact, " or ".join(repairs)
 
 
@@ -78,10 +77,9 @@ def about_failure(traits: Traits, s: float | None, h: float, hot: str, n: int, N
         return f"{excess[0]}.{hot} {_capital(excess[1])}."
     friction = ", raise friction" if hot else ""
     return (
-        f"s = {s:.3g} (gradient noise of a step), which the {traits.scheme} scheme tolerates.{hot} Either the "
-        f"position left the support, or the step "
-        f"is too long for the stiffest direction: halve step_size (now {h:.3g}){friction}, or transform constrained "
-        "parameters. (A log-likelihood of the wrong sign, such as a loss, has the same effect.)"
+        f"gradient noise is not the cause (s = {s:.3g}).{hot} Either the position left the support, or the step is "
+        f"too long for the direction of largest curvature: halve step_size (now {h:.3g}){friction}, or transform "
+        "constrained parameters. (A log-likelihood of the wrong sign, such as a loss, has the same effect.)"
     )
 
 
@@ -123,10 +121,10 @@ def _about_control(
                 dense = wanted > size // 4 and size <= _DENSE_UP_TO
                 instead = "`iso.Dense()`" if dense else f"rank={wanted}"
                 yield (
-                    f"The gradient noise S has tr(S)/rank = {noise.trace / rank:.2g} and an effective rank of "
-                    f"{noise.effective_rank:.0f}: "
-                    f"rank={rank} controls only part of the noise. Use {instead}, or reduce step_size from "
-                    f"{h:.2g} to {h * math.sqrt(_PARTIAL * rank / noise.trace):.2g}."
+                    f"a covariance of rank {rank} controls only part of the gradient noise, so variances will be too "
+                    "large in some directions and too small in others (the noise S has an effective rank of "
+                    f"{noise.effective_rank:.0f} and tr(S)/rank = {noise.trace / rank:.2g}). Use {instead}, or "
+                    f"reduce step_size from {h:.2g} to {h * math.sqrt(_PARTIAL * rank / noise.trace):.2g}."
                 )
         case MatrixFree():
             # A lower bound: heavy-tailed rows multiply it by kappa_4, which is at least 1.
@@ -136,8 +134,9 @@ def _about_control(
                 larger = f"Raise batch_size to {rows} or reduce" if rows <= N else "Reduce"
                 smaller = h * math.sqrt(_HEAT / heat)
                 yield (
-                    f"Batches of {n} rows that each estimate their own covariance add a relative heat of at least "
-                    f"tr(S)/(4n) = {heat:.2g}. {larger} step_size from {h:.2g} to {smaller:.2g}."
+                    f"batches of {n} rows are too small for `MatrixFree`: errors in the covariance of a single batch "
+                    f"heat the chains by at least {100 * heat:.0f} % of the target temperature (tr(S)/(4n)). "
+                    f"{larger} step_size from {h:.2g} to {smaller:.2g}."
                 )
 
 
@@ -149,9 +148,9 @@ def _about_clipping(traits: Traits, noise: Noise, h: float) -> Iterator[str]:
     if traits.friction is not None:
         friction = f"Raise friction to {1.1 * noise.s / (2 * h):.2g} or "
     yield (
-        f"s = {noise.s:.2g} is above {limit:.2g}: gradient noise alone exceeds the noise that a step needs, so the "
-        f"added noise will be clipped. {_capital(f'{friction}reduce')} step_size from {h:.2g} to "
-        f"{_MARGIN * h * limit / noise.s:.2g}."
+        f"the gradient noise of a step, s = {noise.s:.2g}, exceeds all the noise that the step should have, "
+        f"{limit:.2g}, so the noise that the sampler adds will be clipped and some directions will be too hot. "
+        f"{_capital(f'{friction}reduce')} step_size from {h:.2g} to {_MARGIN * h * limit / noise.s:.2g}."
     )
 
 
@@ -164,7 +163,7 @@ def _about_xi(traits: Traits, noise: Noise, h: float, size: int) -> Iterator[str
     if not 0.5 * mean <= thermostat.start <= 2 * mean:
         cause = " because nothing controls the gradient noise" if uncontrolled > thermostat.friction else ""
         yield (
-            f"The thermostat variable xi starts at {thermostat.start:.3g}, but its mean will be about "
+            f"the thermostat variable xi starts at {thermostat.start:.3g}, but its mean will be about "
             f"{mean:.3g}{cause}: the chain overheats or stalls until xi gets close to it. Set initial_xi={mean:.3g}."
         )
 

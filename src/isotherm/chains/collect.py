@@ -101,7 +101,9 @@ def _failure(ensemble: Ensemble, outcome: Outcome, lane: int, step: int, *, meas
         arrange, batches = jax.random.split(jax.random.fold_in(ensemble.key, keys.FAILURES))
         data = setup.kernel.minibatch.arrange(ensemble.data, key=arrange)
         position = jax.tree.map(lambda x: x[lane], outcome.last_finite)
-        noise = measure(setup.kernel, data, position, step=step, key=batches)
+        anchor = jax.tree.map(lambda x: x[lane], outcome.anchors)
+        kernel = loop.at_lane(setup.kernel, setup.sampler, anchor)
+        noise = measure(kernel, data, position, step=step, key=batches)
         s = None if noise is None else noise.s
     hot = ""
     if "kinetic_temperature" in outcome.kept.stats:
@@ -116,7 +118,11 @@ def _failure(ensemble: Ensemble, outcome: Outcome, lane: int, step: int, *, meas
 def _refined(
     ensemble: Ensemble, outcome: Outcome, moments: Moments, chains: np.ndarray
 ) -> PyTree[np.ndarray] | None:
-    """Return mean parameters corrected by the mean gradient; `None` without a preconditioner."""
+    """Return mean parameters corrected by the mean gradient.
+
+    `None` without a preconditioner, with transforms, in a sweep that runs several samplers side by side, and if there
+    are too few steps.
+    """
     kernel = ensemble.kernel
     if kernel.preconditioner is None or kernel.constraint is not None or len(ensemble.setups) > 1:
         return None
@@ -133,7 +139,8 @@ def _final_noise(
 ) -> dict[str, float | None]:
     """Return s of a setup where its chains ended, and the friction h tr C / (2 T N_d M) that balances the noise.
 
-    Both are medians over a few chains. They do not depend on the covariance that the sampler estimates.
+    With moving anchors they are measured just before the anchors last moved, where the noise is largest. Both are
+    medians over a few chains. They do not depend on the covariance that the sampler estimates.
     """
     unknown: dict[str, float | None] = {"s": None, "noise_friction": None}
     if outcome.steps == 0:

@@ -29,7 +29,7 @@ class Outcome:
     - `kept`: the draws.
     - `lanes`: all chains after their last step.
     - `last_finite`: the last position of each lane that is known to be finite.
-    - `anchors`: the last anchors of each lane, if they move.
+    - `anchors`: the last anchors of each lane while it ran, if they move.
     - `oldest`: positions and anchors just before the anchors last moved, when their noise was largest.
     - `steps`: the number of steps taken; `interrupted`: whether Ctrl-C ended the run; `seconds`: how long it took.
     """
@@ -70,7 +70,7 @@ def drive(
             stacked=len(ensemble.setups) > 1,
         )
         lanes = loop.start(program, ensemble.positions)
-        lanes = loop.settle(program, lanes, jnp.asarray(0))
+        lanes = loop.restart_averages(program, lanes, jnp.asarray(0))
         capacity = _capacity(lanes)
         pace = _Pace(ensemble, capacity, chunk_steps)
         last_finite, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
@@ -83,11 +83,14 @@ def drive(
                 program = dataclasses.replace(program, data=_arranged(ensemble, due))
             if program.anchors is not None and step > 0 and step % setup.refresh_every == 0:
                 oldest = (lanes.state.position, program.anchors)
-                program = dataclasses.replace(program, anchors=_anchors(ensemble, lanes.state.position))
+                moved = _anchors(ensemble, lanes.state.position)
+                if (ended >= 0).any():  # the anchor at which a chain failed is kept, to measure its noise
+                    moved = _where_lane(ended < 0, moved, program.anchors)
+                program = dataclasses.replace(program, anchors=moved)
             num_kept, thinning = pace.next(step)
             collect = step >= setup.burn_in
             if step == setup.burn_in > 0:
-                lanes = loop.settle(program, lanes, jnp.asarray(1))
+                lanes = loop.restart_averages(program, lanes, jnp.asarray(1))
             lanes, kept = loop.advance(
                 program,
                 lanes,
@@ -131,7 +134,10 @@ class _Pace:
         self.clock: float | None = None
 
     def next(self, step: int) -> tuple[int, int]:
-        """Return the rows that the next chunk keeps, and the steps for each. Not every row is a draw."""
+        """Return how many times the next chunk keeps the parameters, and the steps before each.
+
+        In burn-in, and if a chunk ends between two draws, what it keeps is not a draw and is dropped.
+        """
         setup, num_draws = self.ensemble.setup, self.ensemble.length.num_draws
         limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step))
         if step < setup.burn_in:
@@ -178,8 +184,8 @@ class _Store:
 
 def _capacity(lanes: loop.Lane) -> int:
     # Independent of `num_draws`, so that a longer run needs no compilation.
-    row = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
-    return max(1, _CHUNK_BYTES // row)
+    draw = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
+    return max(1, _CHUNK_BYTES // draw)
 
 
 def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:

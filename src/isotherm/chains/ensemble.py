@@ -58,7 +58,7 @@ class Ensemble:
         return self.setups[lane // self.length.num_chains]
 
 
-def launch(
+def ensemble_of(
     setups: Sequence[Setup], positions: PyTree[Array], length: Length, key: Key[Array, ""]
 ) -> Ensemble:
     """Return an ensemble of setups of one shape. Chains start at `positions`, one set of free parameters each."""

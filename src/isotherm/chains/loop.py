@@ -61,7 +61,7 @@ class Kept(eqx.Module):
 
 @compile_quickly
 def start(program: Program, positions: PyTree) -> Lane:
-    """Return lanes before their first step. Call `settle` next."""
+    """Return lanes before their first step. Call `restart_averages` next."""
 
     def one(kernel: Kernel, key: Key[Array, ""], position: PyTree) -> Lane:
         state = kernel.begin(position, key=key)
@@ -74,12 +74,12 @@ def start(program: Program, positions: PyTree) -> Lane:
 
 
 @compile_quickly
-def settle(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lane:
-    """Return lanes with averages and moments restarted, at the start (`time` 0) or at the end of burn-in (1)."""
+def restart_averages(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lane:
+    """Return lanes with averages and moments restarted, before the first step (`time` 0) or after burn-in (1)."""
 
     def one(kernel: Kernel, key: Key[Array, ""], lane: Lane) -> Lane:
-        settled = kernel.settle(lane.state, program.data, key=key, time=time)
-        state = tree.where(lane.ended < 0, settled, lane.state)
+        restarted = kernel.restart_averages(lane.state, program.data, key=key, time=time)
+        state = tree.where(lane.ended < 0, restarted, lane.state)
         fresh = _no_moments(kernel, state)
         return eqx.tree_at(lambda x: (x.state, x.accumulator), lane, (state, fresh))
 
@@ -95,7 +95,7 @@ def advance(
     collect: Bool[Array, ""],
     capacity: int,
 ) -> tuple[Lane, Kept]:
-    """Take `num_kept * thinning` steps in every lane, and fill the first `num_kept` of `capacity` rows."""
+    """Take `num_kept * thinning` steps in every lane, and fill the first `num_kept` of `capacity` kept draws."""
 
     def one(kernel: Kernel, key: Key[Array, ""], lane: Lane) -> Lane:
         return _step(kernel, program.data, key, lane, collect)
@@ -103,10 +103,10 @@ def advance(
     def keep(i: Int[Array, ""], carry: tuple[Lane, Kept]) -> tuple[Lane, Kept]:
         lanes, kept = carry
         lanes = jax.lax.fori_loop(0, thinning, lambda _, x: program.map(one, x), lanes)
-        row = kept_of(lanes)
-        return lanes, jax.tree.map(lambda buffer, x: buffer.at[i].set(x), kept, row)
+        draw = kept_of(lanes)
+        return lanes, jax.tree.map(lambda buffer, x: buffer.at[i].set(x), kept, draw)
 
-    kept_of = jax.vmap(lambda lane: _blank_if_ended(program.kernel, lane))
+    kept_of = jax.vmap(lambda lane: _kept(program.kernel, lane))
     shapes = jax.eval_shape(kept_of, lanes)
     kept = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), shapes)
     return jax.lax.fori_loop(0, num_kept, keep, (lanes, kept))
@@ -146,7 +146,7 @@ def _no_moments(kernel: Kernel, state: State) -> Accumulator:
     )
 
 
-def _blank_if_ended(kernel: Kernel, lane: Lane) -> Kept:
+def _kept(kernel: Kernel, lane: Lane) -> Kept:
     # The draws of an ended chain are NaN: its last position, repeated, would look like draws.
     running = lane.ended < 0
     mask = lambda x: jnp.where(running, x, jnp.nan)

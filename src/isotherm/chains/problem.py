@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +11,12 @@ from jaxtyping import Array, Int, PyTree
 from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.data.checks import InfiniteRows, evenly, holds_infinity
+from isotherm.data.fingerprint import fingerprint
 from isotherm.posterior import Posterior
 from isotherm.sums import precision
 from isotherm.sums.fold import picked
 
 _CHECKED_ROWS = 4096  # rows whose log-likelihood must be finite at the starts
-_HASHED_ROWS = 4096
 _NUMBERS = 2**22  # in the gradients of rows that are computed at once
 
 
@@ -55,7 +54,7 @@ class Problem:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of the data, to recognise other data."""
+        """A hash of all rows, to recognise other data."""
         return fingerprint(self.data)
 
     def check_starts(self, positions: PyTree[Array]) -> None:
@@ -112,16 +111,6 @@ class Problem:
             f"infinite{overflow} in {where}, and the {what}log-likelihood of that row is {shown} at the start of "
             f"chain {bad_chain[0]}. Drop those rows, or replace their infinite values by a finite number."
         )
-
-
-def fingerprint(data: PyTree[Array]) -> str:
-    """Return a hash of the shapes, the dtypes and a few thousand rows of `data`."""
-    digest = hashlib.sha256()
-    for name, x in tree.named_leaves(data):
-        index = np.unique(np.linspace(0, x.shape[0] - 1, _HASHED_ROWS).astype(int))
-        digest.update(f"{name} {x.shape} {x.dtype}".encode())
-        digest.update(np.ascontiguousarray(np.asarray(x[index])).tobytes())
-    return digest.hexdigest()
 
 
 @compile_quickly

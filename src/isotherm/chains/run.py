@@ -9,7 +9,7 @@ from isotherm import keys, tree
 from isotherm.chains import advice
 from isotherm.chains.collect import collect
 from isotherm.chains.drive import drive
-from isotherm.chains.ensemble import Ensemble, Length, groups_of_one_shape, launch
+from isotherm.chains.ensemble import Ensemble, Length, ensemble_of, groups_of_one_shape
 from isotherm.chains.noise import measure
 from isotherm.chains.setup import Setup
 from isotherm.draws import Draws
@@ -38,7 +38,7 @@ def _run(
     gradient = setups[0].bound(positions).kernel.gradient  # one pass over the data serves all setups
     setups = [setup.with_gradient(gradient) for setup in setups]
     groups = groups_of_one_shape(setups)
-    ensembles = [launch([setups[i] for i in group], positions, length, key) for group in groups]
+    ensembles = [ensemble_of([setups[i] for i in group], positions, length, key) for group in groups]
     for ensemble in ensembles:
         _warn_before(ensemble, stacklevel=stacklevel + 1)
     drawn: dict[int, Draws] = {}

@@ -21,10 +21,10 @@ def add_command(
 
 
 def seed(text: str) -> int:
-    """Return the seed that `text` gives, an integer not below 0."""
+    """Return the seed that `text` gives, an integer of at least 0."""
     number = int(text)
     if number < 0:
-        raise argparse.ArgumentTypeError(f"must be an integer not below 0; got {number}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0; got {number}")
     return number
 
 

@@ -35,7 +35,7 @@ class MatrixFree(Covariance):
 
     There is no averaging and no matrix. All directions are controlled, at the cost of about one more gradient. The
     fluctuations of a single batch add the relative heat kappa_4 tr(S)/(4n). A running diagonal is kept as well, for
-    the inverse in the symmetric scheme and for the s that is reported.
+    the inverse in the symmetric scheme.
 
     **Arguments:**
 

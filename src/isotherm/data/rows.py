@@ -88,5 +88,6 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
     if x.dtype.kind in "iu" and x.size and not jax.config.read("jax_enable_x64"):
         low, high = int(x.min()), int(x.max())
         if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
-            raise must(label, "within 32 bits", max(-low, high), "Enable `jax_enable_x64` or rescale.")
+            value, repair = low if low < -(2**31) else high, "Set `JAX_ENABLE_X64=1`, or convert."
+            raise must(label, "an array that fits in 32-bit integers", value, repair)
     return x

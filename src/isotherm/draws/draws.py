@@ -30,8 +30,9 @@ class Moments:
     `temperature` is the configurational temperature of each parameter, cov(theta_i, dU/dtheta_i). It is 1/beta for
     every parameter if the samples are right, and shows errors that cancel in the mean over parameters. With a
     preconditioner it is that of the coordinate nearest to the parameter. `kinetic` is the kinetic temperature of each
-    leaf, (chain, leaf), if there is a momentum. `refined` is a more exact mean, corrected by the mean gradient, if
-    the sampler has a preconditioner: see `Draws.mean`.
+    leaf, (chain, leaf), if there is a momentum. `refined` is a more exact mean, corrected by the mean gradient: see
+    `Draws.mean`. It is `None` without a preconditioner, with transforms, in a sweep that runs several samplers side
+    by side, and if there are too few steps.
     """
 
     count: np.ndarray
@@ -94,9 +95,9 @@ class Draws:
     def mean(self) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray]]:
         """Return posterior means over every step, and their standard errors from the spread between chains.
 
-        The errors of a single chain are NaN. After a warm-up the means are several times more exact than those of the
-        draws: the gradient has mean zero under the posterior, so its mean over the run measures the error of the mean
-        position, which is then corrected.
+        The errors of a single chain are NaN. After a warm-up, if no parameter is transformed, the means are several
+        times more exact than those of the draws: the gradient has mean zero under the posterior, so its mean over the
+        run measures the error of the mean position, which is then corrected.
         """
         source = self.moments.mean if self.moments.refined is None else self.moments.refined
         complete = jax.tree.map(lambda x: x[self.complete], source)

@@ -74,7 +74,8 @@ class RunRecord(Printed):
     - `gradient`, `preconditioner`, `minibatch`, `transforms`: the names of the kinds that were used.
     - `gradient_order`, `gradient_refresh`: `order` and `refresh` of control variates.
     - `num_draws`: requested draws per chain; `steps`: steps that each chain took.
-    - `s`: largest eigenvalue of h^2 beta C M^-1 where the chains ended; `None` if it could not be measured.
+    - `s`: largest eigenvalue of h^2 beta C M^-1 where the chains ended or, with moving anchors, just before these
+      last moved; `None` if it could not be measured.
     - `noise_friction`: the friction that balances the gradient noise, for samplers with a momentum.
     - `data_passes`: passes over the data by one chain, including those that moved anchors.
     - `reasons`: the settings and why they were chosen; `setup_passes`, `setup_seconds`: what choosing them cost.

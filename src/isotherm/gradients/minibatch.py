@@ -1,4 +1,4 @@
-"""The noisy force from a batch, and its noise: the only place where N/n, N^2/n and the sign are applied.
+"""The noisy force from a batch, and its noise: the only place in a step where N/n, N^2/n and the sign are applied.
 
 The noise is estimated without a gradient per row. Two halves of a batch give the force as their sum and a contrast
 as their difference, at the cost of the force alone; see `docs/mathematics.md`.

@@ -16,7 +16,7 @@ from isotherm.judging.halving import Halving, halve
 from isotherm.judging.heat import Heat, heat
 from isotherm.judging.modes import Mode, other_modes
 from isotherm.judging.reach import MissedTail, missed_tail
-from isotherm.judging.summary import Summary
+from isotherm.judging.summary import Summary, coordinate
 from isotherm.sums import precision
 
 if TYPE_CHECKING:
@@ -164,21 +164,18 @@ def _about_variance(
     halving: Halving | None,
 ) -> Iterator[str]:
     """Yield the largest error of a variance in any block, parameter or leading direction of the noise."""
-    names = [f"`{b.name}`" for b in blocks]
-    labels = [f"`{row.name}`" for row in summary.rows]
+    names = [f"of `{b.name}`" for b in blocks]
+    labels = [f"of `{row.name}`" for row in summary.rows]
     checks: list[tuple[Estimate, list[str], float, str]] = []
     if temperatures is not None:
         how = "judging by gradients at the draws"
         checks.append((temperatures.blocks, names, _BLOCK_LIMIT, how))
         if temperatures.directions is not None:
-            called = ["the component along the direction of the largest gradient noise"] * len(
-                temperatures.directions.value
-            )
+            called = ["along one of the directions with the most gradient noise"]
+            called *= len(temperatures.directions.value)
             checks.append((temperatures.directions, called, _ONE_LIMIT, how))
         if len(temperatures.coordinates.value) == len(labels):  # a simplex has one coordinate fewer
-            kernel = None if draws.setup is None else draws.setup.kernel
-            plain = kernel is not None and kernel.preconditioner is None and kernel.constraint is None
-            called = labels if plain else [f"the coordinate nearest to {x}" for x in labels]
+            called = [f"of {coordinate(draws, row.name)}" for row in summary.rows]
             checks.append((temperatures.coordinates, called, _ONE_LIMIT, how))
     if halving is not None:
         how = "judging by chains with half the step"
@@ -188,7 +185,7 @@ def _about_variance(
     for estimate, called, limit, how in checks:
         i = estimate.worst()
         if abs(error := float(estimate.value[i])) > limit and estimate.stands_out(i):
-            faults.append((abs(error), f"the variance of {called[i]} is {_off(estimate, i)}, {how}"))
+            faults.append((abs(error), f"the variance {called[i]} is {_off(estimate, i)}, {how}"))
     if faults:
         largest = max(size for size, _ in faults)
         # Blocks come first: if one is at least half as far off, it says more than a direction or parameter in it.
@@ -214,11 +211,11 @@ def _about_tail(draws: "Draws", summary: Summary, tail: MissedTail | None) -> It
     point = _constrained(draws, tail.theta)
     i = tail.index if len(point) == sum(x.size for x in jax.tree.leaves(tail.theta)) else 0
     row = summary.rows[i]
+    lower = "no lower" if tail.rise < 0.1 else f"only {math.exp(tail.rise):.2g} times lower"
     yield (
-        f"the chains may be missing a tail: `{row.name}` = {point[i]:.3g} is only exp({max(tail.rise, 0.0):.1f}) "
-        f"times less likely than the centre of the draws, yet almost no draw is near it (draws: {row.mean:.3g} ± "
-        f"{row.sd:.2g}): leave batch_size to the warm-up, pass `gradient=iso.FullData()` and a sampler, or "
-        "reparametrise"
+        f"the chains may be missing a tail, because almost no draw is near `{row.name}` = {point[i]:.3g}, where the "
+        f"density is {lower} than at the centre of the draws ({row.mean:.3g} ± {row.sd:.2g}): leave batch_size to "
+        "the warm-up, pass `gradient=iso.FullData()` and a sampler, or reparametrise"
     )
 
 
@@ -232,8 +229,9 @@ def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | Non
     x, row = point[np.argmax(distances)], summary.rows[int(np.argmax(distances))]
     yield (
         f"there is another mode that no chain has visited, at `{row.name}` = {x:.3g} (draws: {row.mean:.3g} ± "
-        f"{row.sd:.2g}), with about {100 * mode.share:.0f} % of the probability of the two modes: rule it out by the "
-        "prior or a transform, or start chains in both"
+        f"{row.sd:.2g}), and it holds about {100 * mode.share:.0f} % of the probability of the two modes: if it "
+        "should not exist, exclude it by the prior or a transform (if it should, these draws are only part of the "
+        "posterior)"
     )
 
 
@@ -289,14 +287,14 @@ def _no_fault(temperatures: Heat | None, halving: Halving | None) -> str:
     parts = []
     if temperatures is not None:
         parts.append(
-            f"variances are right to within {100 * bound(temperatures.blocks):.0f} % (gradients at the draws)"
+            f"Averaged over each block, variances are right to within {100 * bound(temperatures.blocks):.0f} %, "
+            "judging by gradients at the draws."
         )
     if halving is not None:
-        variances = "" if parts else "variances are right "
         parts.append(
-            f"{variances}to within {100 * bound(halving.blocks):.0f} % (chains with half the step), and means to "
-            f"within {bound(halving.means):.2g} sd"
+            f"The bias due to the step is at most {100 * bound(halving.blocks):.0f} % of a block's variance and "
+            f"{bound(halving.means):.2g} sd of a mean, judging by chains with half the step."
         )
     if not parts:
         return "No fault found, judging by the draws alone."
-    return "No fault found: chains agree, " + ", ".join(parts) + "."
+    return "No fault found: the chains agree. " + " ".join(parts)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Key
 
 from isotherm.chains.collect import collect
 from isotherm.chains.drive import drive
-from isotherm.chains.ensemble import Length, launch
+from isotherm.chains.ensemble import Length, ensemble_of
 from isotherm.chains.setup import Setup
 from isotherm.judging.estimate import Estimate, joined, mean
 from isotherm.judging.heat import free, inside
@@ -65,7 +65,7 @@ def halve(
         burn_in=max(1, round(_BURN_IN * num_draws * 2 * setup.thinning)),
         thinning=2 * setup.thinning,
     )
-    ensemble = launch([halved], starts, Length(draws.num_chains, num_draws), key)
+    ensemble = ensemble_of([halved], starts, Length(draws.num_chains, num_draws), key)
     outcome = drive(ensemble, progress=progress, title="half the step")
     if outcome.interrupted:
         raise KeyboardInterrupt

@@ -1,6 +1,7 @@
 """The summary of draws: effective sizes, R-hat, temperatures and a verdict."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ _ROUNDING_LIMIT, _FORCE_LIMIT = (
     0.03,
 )  # tolerated errors of positions and of forces, in standard deviations
 _JUMP_LIMIT = 0.3  # tolerated difference of log-densities, besides the error of the integral, in units of T
+_TEMPERATURE_LIMIT = 0.05  # tolerated relative error of a temperature that is an average over all parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +134,7 @@ def summarise(draws: "Draws") -> Summary:
     )
     mixing = _about_mixing([*rows, *derived], len(chains))
     problems = [*_about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
-    verdict = "No fault found: chains agree, and the overall temperatures are within 5 % of their target."
+    verdict = _no_fault(summary)
     if draws.record.s is None:
         verdict += " The gradient noise, which limits the step, was not measured."
     if (arithmetic := draws.record.arithmetic) is not None and arithmetic.why_not_float64 is not None:
@@ -155,7 +157,11 @@ def _about_the_run(draws: "Draws") -> Iterator[str]:
         yield f"{excess[0]}: {excess[1]}"
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
-        yield "added noise was clipped, so some directions are too hot"
+        friction = " or friction" if sampler.traits.friction is not None else ""
+        yield (
+            "the noise that the sampler adds was clipped, so some directions are too hot: reduce step_size or raise "
+            f"batch_size{friction}"
+        )
 
 
 def _about_arithmetic(draws: "Draws") -> Iterator[str]:
@@ -184,34 +190,79 @@ def _about_arithmetic(draws: "Draws") -> Iterator[str]:
 
 
 def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
-    worst = max(rows, key=lambda row: row.r_hat if np.isfinite(row.r_hat) else np.inf)
-    if not worst.r_hat <= 1.01:
-        yield f"R-hat of `{worst.name}` is {worst.r_hat:.3f}, above 1.01: run longer"
-    least = min(row.ess_bulk for row in rows)
-    if not least >= 100 * chains:
-        yield f"the slowest parameter has only {least:.0f} effective draws"
+    computed = [bool(np.isfinite(row.r_hat) and np.isfinite(row.ess_bulk)) for row in rows]
+    if not all(computed):
+        name = rows[computed.index(False)].name
+        yield f"R-hat of `{name}` cannot be computed: its draws are constant or not finite"
+    known = list(itertools.compress(rows, computed))
+    if not known:
+        return
+    worst = max(known, key=lambda row: row.r_hat)
+    if worst.r_hat > 1.01:
+        yield (
+            f"R-hat of `{worst.name}` is {worst.r_hat:.3f}, above 1.01, so the chains disagree: run longer (if it "
+            "stays high, they are in different modes or the model needs another parametrisation)"
+        )
+    least = min(known, key=lambda row: row.ess_bulk)
+    if least.ess_bulk < 100 * chains:
+        yield f"`{least.name}` has only {least.ess_bulk:.0f} effective draws, fewer than 100 per chain: run longer"
 
 
 def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
     target, rows = summary.target_temperature, summary.rows
-    if (kinetic := summary.kinetic_temperature) is not None and not abs(kinetic / target - 1) <= 0.05:
-        cause = "gradient noise heats the chains"
+    remedy = draws.record.sampler.traits.remedy
+    if (kinetic := summary.kinetic_temperature) is not None and not abs(
+        kinetic / target - 1
+    ) <= _TEMPERATURE_LIMIT:
+        cause = f"gradient noise heats the chains, so {remedy}"
         if "xi" in draws.stats:
             cause = "the thermostat has not settled, so burn in longer"
         yield f"the kinetic temperature is {kinetic / target:.3f} times its target: {cause}"
     heat = summary.configurational_temperature / target
-    error = min(row.temperature_error for row in rows) / target
-    if not abs(heat - 1) <= max(0.05, 4 * error):
+    if not abs(heat - 1) <= _tolerance(summary):
         yield (
-            f"the configurational temperature is {heat:.3f} times its target: variances are off by about "
-            f"{100 * (heat - 1):+.0f} %"
+            f"the configurational temperature is {heat:.3f} times its target, so variances are about {_off(heat)}: "
+            f"{remedy}"
         )
     worst = max(rows, key=lambda row: abs(row.temperature - target) - 4 * row.temperature_error)
     if abs(worst.temperature - target) > 0.1 * target + 4 * worst.temperature_error:
+        name, heat = coordinate(draws, worst.name), worst.temperature / target
         yield (
-            f"the temperature of `{worst.name}` is {worst.temperature / target:.2f} times its target, and its "
-            "variance is off by about that factor (typical of uncontrolled noise that differs between directions)"
+            f"the temperature of {name} is {heat:.2f} times its target, so its variance is about {_off(heat)} "
+            f"(typical of uncontrolled noise that differs between directions): {remedy}"
         )
+
+
+def _off(heat: float) -> str:
+    return f"{100 * abs(heat - 1):.0f} % too {'large' if heat > 1 else 'small'}"
+
+
+def _tolerance(summary: Summary) -> float:
+    """Return the tolerated relative error of the configurational temperature: 5 %, or four standard errors."""
+    error = min(row.temperature_error for row in summary.rows) / summary.target_temperature
+    return max(_TEMPERATURE_LIMIT, 4 * error)
+
+
+def _no_fault(summary: Summary) -> str:
+    """Return the verdict on draws without a fault, with how near the temperatures are to their target."""
+    limit, tolerance = _TEMPERATURE_LIMIT, _tolerance(summary)
+    near = f"within {100 * tolerance:.0f} %"
+    if tolerance > limit:
+        near += " (four standard errors)"
+    if summary.kinetic_temperature is None:
+        found = f"The configurational temperature is {near} of its target."
+    elif tolerance > limit:
+        found = f"The kinetic temperature is within {100 * limit:.0f} % of its target, the configurational {near}."
+    else:
+        found = f"The kinetic and the configurational temperature are {near} of their target."
+    return f"No fault found: the chains agree. {found}"
+
+
+def coordinate(draws: "Draws", name: str | None = None) -> str:
+    """Return whose temperature it is: the parameter's, or the nearest coordinate's if chains move in others."""
+    parameter = "the parameter" if name is None else f"`{name}`"
+    moved = draws.record.preconditioner is not None or draws.record.transforms is not None
+    return f"the coordinate nearest to {parameter}" if moved else parameter
 
 
 def _rows(leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None, labels: list[str]) -> list[Row]:
@@ -236,8 +287,13 @@ def _row(
         error = _error(heat, size)
         return Row(name, value, 0.0, value, value, 0.0, size, size, 1.0, float(heat.mean()), error)
     axes = {"chain_axis": 0, "draw_axis": 1}
-    sd, mean_size = float(x.std(ddof=1)), float(stats.ess(x, method="mean", **axes))
-    bulk = float(stats.ess(x, method="bulk", **axes))
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # of constant draws, for which the verdict has a sentence
+        mean_size, bulk = (float(stats.ess(x, method=method, **axes)) for method in ("mean", "bulk"))
+        tail = float(stats.ess(x, method="tail", prob=_MIDDLE, **axes))
+        r_hat = float(stats.rhat(x if len(x) > 1 else _halves(x), **axes))
+    sd = float(x.std(ddof=1))
     low, high = np.quantile(x, _MIDDLE)
     return Row(
         name=name,
@@ -247,8 +303,8 @@ def _row(
         high=float(high),
         mcse=sd / max(mean_size, 1) ** 0.5,
         ess_bulk=bulk,
-        ess_tail=float(stats.ess(x, method="tail", prob=_MIDDLE, **axes)),
-        r_hat=float(stats.rhat(x if len(x) > 1 else _halves(x), **axes)),
+        ess_tail=tail,
+        r_hat=r_hat,
         temperature=float(heat.mean()),
         temperature_error=_error(heat, bulk),
     )

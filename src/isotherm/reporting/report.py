@@ -101,7 +101,7 @@ def run_page(
     sections = [
         Section("What to do", list(_advice(draws, judged.problems))),
         Section("What the chains did", _figures(pictures, summary)),
-        Section("Parameters", list(parameters(summary))),
+        Section("Parameters", list(parameters(draws, summary))),
         Section("Diagnosis", list(findings(draws, summary, diagnosis))),
         Section("Model and data", [page.definitions(_flat(_model_and_data(draws, data)))]),
         Section("Settings of the run", [page.definitions(_flat(_run_settings(record)))]),

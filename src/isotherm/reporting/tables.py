@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from isotherm.judging.diagnosis import Diagnosis, signed
-from isotherm.judging.summary import Row, Summary, fixed
+from isotherm.judging.summary import Row, Summary, coordinate, fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ALL, _WORST, _FIRST = 60, 30, 20  # rows; of more than _ALL, only the _WORST and the _FIRST are shown
 
 
-def parameters(summary: Summary) -> Iterator[Html]:
+def parameters(draws: "Draws", summary: Summary) -> Iterator[Html]:
     """Mean, sd, interval, R-hat, ESS and temperature of each parameter. Long tables show the worst and the first."""
     rows = summary.rows
     if not rows:
@@ -40,7 +40,7 @@ def parameters(summary: Summary) -> Iterator[Html]:
         yield page.numbers(header, cells, caption=f"Functions of the parameters{more}")
     yield page.paragraph(
         "R-hat compares the chains and should be at most 1.01. ESS is the number of independent draws that would be "
-        "as informative. T is the temperature of the parameter; if its variance is right, T is "
+        f"as informative. T is the temperature of {coordinate(draws)}; if its variance is right, T is "
         f"{summary.target_temperature:g}."
     )
 
@@ -80,7 +80,11 @@ def findings(draws: "Draws", summary: Summary, diagnosis: Diagnosis | None) -> I
             )
             for b in diagnosis.blocks
         ]
-        yield page.numbers(header, rows, caption="The worst values in each block of parameters")
+        yield page.numbers(
+            header,
+            rows,
+            caption="Blocks of parameters: the worst R-hat, ESS and mean, and the average T and variance",
+        )
         yield page.paragraph(
             "T by gradients is computed from fresh gradients at the draws; it is 1 if the variances are right. The "
             "last two columns are the errors of variances and means, estimated with chains of half the step size. "

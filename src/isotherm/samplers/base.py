@@ -80,8 +80,11 @@ class Sampler(eqx.Module):
         average = self.covariance.update(state.covariance, self.whitened(estimate))
         return eqx.tree_at(lambda x: x.covariance, state, average, is_leaf=lambda x: x is None)
 
-    def settle(self, state: State) -> State:
-        """Return the state after burn-in, with empty averages: those of burn-in are not from the typical set."""
+    def restart_averages(self, state: State) -> State:
+        """Return the state with empty averages, before the first step and again after burn-in.
+
+        Averages over burn-in include batches far from the typical set.
+        """
         return eqx.tree_at(
             lambda x: x.covariance, state, self._no_average(state.position), is_leaf=lambda x: x is None
         )

@@ -99,7 +99,7 @@ def setups(
         plan, batch_size = AllRows(), problem.num_data
     elif batch_size is None:
         raise must("batch_size", "a number of rows if a sampler is given", None)
-    batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers[0], gradient)
+    batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers, gradient)
     plan.check(problem.num_data)
     gradient = _for_free_parameters(gradient, problem)
     starts = GivenStarts(problem.init, problem.per_chain, choices.init_scale)

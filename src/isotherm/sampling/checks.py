@@ -1,16 +1,18 @@
 """Checks of arguments, made before anything is computed. Errors name the argument, its value and a repair."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from isotherm.chains.problem import fingerprint
 from isotherm.chains.setup import Setup
+from isotherm.data.fingerprint import fingerprint
 from isotherm.data.plans import MinibatchPlan
 from isotherm.data.rows import as_rows
-from isotherm.errors import check_count, must
+from isotherm.errors import check_count, describe, must
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient, Minibatch
 from isotherm.posterior import Posterior
@@ -48,7 +50,9 @@ def check_open(**arguments: Any) -> None:
     """Raise if an argument is given that a warm-up would override."""
     for name, value in arguments.items():
         if value is not None:
-            raise must(name, "None if no sampler is given", value, "Give a sampler as well.", error=TypeError)
+            raise TypeError(
+                f"`{name}` can only be set together with `sampler`; got {describe(value)} and no sampler."
+            )
 
 
 def check_temperature(posterior: Posterior, sampler: Sampler) -> None:
@@ -72,33 +76,38 @@ def check_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: in
     """Raise unless the setup was made for this posterior, these rows and this batch size."""
     problem = setup.problem
     same = posterior is problem.posterior or bool(eqx.tree_equal(posterior, problem.posterior))
-    with precision.float64(problem.float64 and not problem.rows_in_float32):
+    wide = any(x.dtype == np.float64 for x in jax.tree.leaves(problem.data))
+    with precision.float64(wide):
+        # Rows with the fingerprint of the setup's are those rows, which were checked for NaN when it was made.
         known = same and fingerprint(as_rows(data, known=True)[0]) == problem.fingerprint
     if not known:
         what, other = ("data", "other data") if same else ("posterior", "another posterior")
         raise ValueError(
-            f"`init` must be a setup for this {what}; it was made for {other}. Call `iso.warmup` again."
+            f"`init` must be a setup for this {what}; it was made for {other}. Make a new one with `iso.warmup` or "
+            "`iso.setup`."
         )
     if batch_size is not None and batch_size != setup.batch_size:
         raise must(
             "batch_size",
-            f"that of the setup, {setup.batch_size}",
+            f"left out or {setup.batch_size}, the batch size of the setup that is passed as `init`",
             batch_size,
-            "Pass it to `iso.warmup`, which fits the step size to it.",
+            f"To use {batch_size}, call `iso.warmup(..., batch_size={batch_size})`, which chooses a step size to "
+            "match.",
         )
 
 
-def check_batch_size(batch_size: Any, num_data: int, sampler: Sampler, gradient: Gradient) -> int:
-    """Return n. Raises unless 1 <= n <= N, and n >= 2 if a covariance is estimated from each batch."""
+def check_batch_size(batch_size: Any, num_data: int, samplers: Sequence[Sampler], gradient: Gradient) -> int:
+    """Return n. Raises unless 1 <= n <= N, and n >= 2 if a sampler estimates a covariance from each batch."""
     size = check_count("batch_size", batch_size, minimum=1)
     if size > num_data:
         raise must("batch_size", f"at most the number of rows, {num_data}", size)
-    if size == 1 and sampler.covariance is not None and isinstance(gradient, Minibatch | ControlVariate):
-        raise must(
-            "batch_size",
-            f"at least 2, since `{type(sampler).__name__}` estimates a covariance from each batch",
-            size,
-        )
+    for sampler in samplers:
+        if size == 1 and sampler.covariance is not None and isinstance(gradient, Minibatch | ControlVariate):
+            raise must(
+                "batch_size",
+                f"at least 2, since `{type(sampler).__name__}` estimates a covariance from each batch",
+                size,
+            )
     return size
 
 
@@ -111,5 +120,5 @@ def check_steps(steps: int) -> None:
 def check_init_scale(init_scale: float) -> float:
     """Return `init_scale` as a float. Raises unless it is finite and not negative."""
     if not np.isfinite(init_scale) or init_scale < 0:
-        raise must("init_scale", "a finite number not below 0", init_scale)
+        raise must("init_scale", "a finite number, 0 or more", init_scale)
     return float(init_scale)

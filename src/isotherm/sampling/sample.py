@@ -92,6 +92,7 @@ def sample(
             init_scale=init_scale or None,
         )
         checks.check_posterior(posterior)
+        given = _checked_lengths(burn_in=burn_in, thinning=thinning)
         if isinstance(init, Setup):
             checks.check_setup(init, posterior, data, batch_size)
             setup = init
@@ -99,7 +100,7 @@ def sample(
             setup = tuned(
                 posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2
             )
-        setup = _with_lengths(setup, burn_in, thinning)
+        setup = _with_lengths(setup, given)
     checks.check_steps(setup.burn_in + num_draws * setup.thinning)
     return run([setup], length, key, progress=progress, stacklevel=2)[0]
 
@@ -161,12 +162,14 @@ def _checked_length(num_chains: int, num_draws: int) -> Length:
     return Length(check_count("num_chains", num_chains, minimum=1), num_draws)
 
 
-def _with_lengths(setup: Setup, burn_in: int | None, thinning: int | None) -> Setup:
-    """Return the setup with another burn-in and thinning, if given, and with the reason that they were."""
-    given = {"burn_in": burn_in, "thinning": thinning}
-    given = {name: value for name, value in given.items() if value is not None}
-    for name, value in given.items():
-        check_count(name, value, minimum=0 if name == "burn_in" else 1)
+def _checked_lengths(*, burn_in: int | None, thinning: int | None) -> dict[str, int]:
+    """Return those that are given, by name. Raises if one cannot be, before a warm-up."""
+    given = {} if burn_in is None else {"burn_in": check_count("burn_in", burn_in, minimum=0)}
+    return given if thinning is None else given | {"thinning": check_count("thinning", thinning, minimum=1)}
+
+
+def _with_lengths(setup: Setup, given: dict[str, int]) -> Setup:
+    """Return the setup with the given burn-in and thinning, if any, and with the reason that they were given."""
     reasons = tuple(
         Reason(reason.choice, str(given[reason.choice]), "given") if reason.choice in given else reason
         for reason in setup.reasons

@@ -41,12 +41,16 @@ class _Shapes(eqx.Module):
     error: Exception | None = None
 
     @property
+    def _rows(self) -> str:
+        return f"a batch of {self.rows} rows" if self.batched else "one row"
+
+    @property
     def fits(self) -> bool:
         return self.error is None and self._complaint() is None
 
     def _complaint(self) -> tuple[str, str, Any] | None:
         wanted = (self.rows,) if self.batched else ()
-        rule = f"one value per row, shape {wanted}" if self.batched else "a scalar"
+        rule = "one value per row" if self.batched else "a scalar"
         for name, got, shape, what in (
             ("log_likelihood", self.likelihood, wanted, rule),
             ("log_prior", self.prior, (), "a scalar"),
@@ -64,13 +68,16 @@ class _Shapes(eqx.Module):
             shapes = ", ".join(f"{n or 'init'}: {x.shape}" for n, x in tree.named_leaves(position))
             self.error.add_note(
                 "This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` "
-                f"({shapes}) and of one row of `data`. For one start per chain, give every leaf a leading axis of "
-                f"{num_chains}."
+                f"({shapes}) and of {self._rows} of `data`. For one start per chain, give every leaf a leading axis "
+                f"of {num_chains}."
             )
             raise self.error
         if (complaint := self._complaint()) is not None:
             name, rule, got = complaint
             shown = f"shape {got.shape}, dtype {got.dtype}" if hasattr(got, "shape") else repr(got)
+            if self.batched and name == "log_likelihood":
+                returned = f"called with {self._rows}, it returned {shown} instead of shape ({self.rows},)"
+                raise TypeError(f"`{name}` must return {rule}; {returned}.")
             # Only a value per row suggests that the function takes a batch.
             per_row = name == "log_likelihood" and not self.batched and getattr(got, "shape", ()) != ()
             repair = "For a function of a whole batch, pass `batched=True`." if per_row else ""

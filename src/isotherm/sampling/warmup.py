@@ -94,7 +94,9 @@ def _tuned(
     problem.check_starts(jax.tree.map(lambda x: x[None], problem.init))
     first, second = jax.random.split(jax.random.fold_in(key, keys.WARMUP))
     with Progress("warm-up", show=progress) as bar:
-        setup = tune_normal(problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1)
-        if isinstance(setup, Setup):
-            return setup
-        return explore(problem, setup.why, key=second, batch_size=batch_size, say=bar.say)
+        result = tune_normal(
+            problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
+        )
+        if isinstance(result, Setup):
+            return result
+        return explore(problem, result.why, key=second, batch_size=batch_size, say=bar.say)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
 from isotherm.chains.drive import drive
-from isotherm.chains.ensemble import Length, launch
+from isotherm.chains.ensemble import Length, ensemble_of
 from isotherm.chains.noise import measure
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
@@ -258,7 +258,9 @@ def _pilot(problem: Problem, kernel: Kernel, points: PyTree[Array], key: Key[Arr
     assert chart is not None
     thinning = _PILOT // 2 // _KEPT
     setup = Setup(problem, kernel, NormalStarts(chart, 0.0, points), _PILOT // 2, thinning)
-    outcome = drive(launch([setup], points, Length(_STARTS, _KEPT), key), progress=False, title="warm-up")
+    outcome = drive(
+        ensemble_of([setup], points, Length(_STARTS, _KEPT), key), progress=False, title="warm-up"
+    )
     if outcome.interrupted:
         raise KeyboardInterrupt
     end = jax.vmap(kernel.params)(outcome.last_finite)

@@ -75,7 +75,7 @@ def run(
     data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, 2**31))
     states = _start(kernel, data, starts, chains)
     states, _ = _advance(kernel, data, states, chains, jnp.asarray(length.burn_in), 1)
-    states = _settle(kernel, data, states, chains)
+    states = _restarted(kernel, data, states, chains)
     while done < length.draws:
         data = minibatch.arrange(rows, key=jax.random.fold_in(arrangement, done))
         states, drawn = _advance(kernel, data, states, chains, jnp.asarray(length.thinning), chunk)
@@ -92,8 +92,8 @@ def _start(kernel: Kernel, data: PyTree, starts: PyTree, keys: Key[Array, " chai
 
 
 @eqx.filter_jit
-def _settle(kernel: Kernel, data: PyTree, states: State, keys: Key[Array, " chains"]) -> State:
-    return jax.vmap(lambda x, key: kernel.settle(x, data, key=key))(states, keys)
+def _restarted(kernel: Kernel, data: PyTree, states: State, keys: Key[Array, " chains"]) -> State:
+    return jax.vmap(lambda x, key: kernel.restart_averages(x, data, key=key))(states, keys)
 
 
 @eqx.filter_jit

@@ -5,10 +5,10 @@ memory. Blocks are slices of contiguous rows, without a copy of the data. The nu
 compiled program, so that one program serves a part of the rows and all of them.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,7 +27,8 @@ _FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would ho
 RowFunction = Callable[..., PyTree]
 
 
-class Part(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Part:
     """The rows from `begin` to `end` of the random order that `key` selects."""
 
     key: Key[Array, ""]
@@ -67,9 +68,9 @@ def fold(
     - `part`: random rows to use instead of all.
     """
     length = _block_length(data, numbers_per_row)
-    key, *ends = Part(jax.random.key(0), num_rows(data)) if part is None else part
-    end, begin = (jnp.asarray(x, jnp.int32) for x in ends)
-    return _fold(f, data, args, key, begin, end, length).result()
+    part = Part(jax.random.key(0), num_rows(data)) if part is None else part
+    begin, end = (jnp.asarray(x, jnp.int32) for x in (part.begin, part.end))
+    return _fold(f, data, args, part.key, begin, end, length).result()
 
 
 def each(f: RowFunction, data: PyTree, *args: PyTree, numbers_per_row: int = 1) -> PyTree[Array]:

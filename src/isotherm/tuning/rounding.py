@@ -54,7 +54,12 @@ def rounded(point: Point, like: PyTree[Array]) -> Point:
         return value, turn.T @ slope, turn.T @ hessian @ turn
 
     value, gradient, hessian = moved(point.value, point.gradient, point.hessian)
-    known = tuple(np.asarray(x) for x in moved(float(point.known[0]), *point.known[1:]))
+    total, slope, curvature = moved(float(point.known[0]), *point.known[1:])
     return dataclasses.replace(
-        point, frame=frame, value=value, gradient=gradient, hessian=hessian, known=known
+        point,
+        frame=frame,
+        value=value,
+        gradient=gradient,
+        hessian=hessian,
+        known=(np.asarray(total), slope, curvature),
     )

@@ -22,7 +22,7 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.sums import precision
 from isotherm.sums.fold import Part, fold
-from isotherm.sums.totals import values_and_gradients
+from isotherm.sums.totals import prior_gradients, stacked, values_and_gradients
 
 # Lobatto's rule on [0, 1], exact for polynomials of degree 7, and Simpson's on three of its nodes.
 _NODES = (1 + np.array([-1.0, -math.sqrt(3 / 7), 0.0, math.sqrt(3 / 7), 1.0])) / 2
@@ -45,19 +45,20 @@ def verified(setup: Setup, ends: PyTree[Array], rows_used: float, *, key: Key[Ar
     first, last = (
         np.asarray(tree.ravel(jax.tree.map(lambda x, i=i: x[i], ends)), np.float64) for i in (0, -1)
     )
+    like = jax.tree.map(lambda x: x[0], ends)
     line = first + _NODES[:, None] * (last - first)
     part = _part(setup, rows_used, key)
     scale = 1.0 if part is None else problem.num_data / part.count
     with precision.float64():
         wide = precision.widened(density)
-        points = _stacked(line, ends, jnp.float64)
+        points = stacked(line, precision.widened(like))
         values, gradients = values_and_gradients(wide, data, points, part=part)
-        prior_values, prior_gradients = (np.asarray(x, np.float64) for x in _priors(wide, points))
-    values, gradients = scale * values + prior_values, scale * gradients + prior_gradients
+        priors = prior_gradients(wide, points)
+    values, gradients = scale * values + priors[0], scale * gradients + priors[1]
     kernel_density, exact = _kernel_density(setup, density)
-    few = _stacked(line[[0, -1]], ends, tree.ravel(ends).dtype)
+    few = stacked(line[[0, -1]], like)
     forces = fold(_Forces(kernel_density, exact), data, few, part=part)
-    forces = scale * forces + np.asarray(_priors(kernel_density, few)[1], np.float64)
+    forces = scale * forces + prior_gradients(kernel_density, few)[1]
     T = problem.temperature
     error = float(np.sqrt(np.mean((forces - gradients[[0, -1]]) ** 2))) / T**0.5
     along = gradients @ (last - first)
@@ -94,11 +95,6 @@ def _part(setup: Setup, rows_used: float, key: Key[Array, ""]) -> Part | None:
     return None if count >= N else Part(key, count)
 
 
-def _stacked(points: Float[np.ndarray, "m d"], ends: PyTree, dtype: np.dtype) -> PyTree[Array]:
-    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], dtype), ends)
-    return jax.vmap(lambda x: tree.unravel_like(x, like))(jnp.asarray(points, dtype))
-
-
 class _Forces(eqx.Module):
     """The gradient at several points, summed over a block as the kernel computes it."""
 
@@ -110,10 +106,3 @@ class _Forces(eqx.Module):
         likelihoods = precision.exact(likelihoods) if self.exact else likelihoods
         total = lambda x: jnp.sum(jnp.where(valid, likelihoods(x, rows), 0))
         return jax.lax.map(lambda x: tree.ravel(jax.grad(total)(x)), points)
-
-
-@eqx.filter_jit
-@precision.exact
-def _priors(density: Posterior, points: PyTree[Array]) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
-    value, gradient = jax.lax.map(jax.value_and_grad(density.prior_log_density), points)
-    return value, jax.vmap(tree.ravel)(gradient)

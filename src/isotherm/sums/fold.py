@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
+from isotherm.compilation import compile_quickly
 from isotherm.data.permutation import permute
 from isotherm.sums.compensated import Sum
 
@@ -23,6 +24,8 @@ from isotherm.sums.compensated import Sum
 _NUMBERS = {"cpu": 2**18}
 _NUMBERS_ELSEWHERE = 2**24
 _FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would hold this many numbers
+
+_SMALL = 2**24  # numbers in the data up to which programs are not optimised
 
 RowFunction = Callable[..., PyTree]
 
@@ -70,12 +73,14 @@ def fold(
     length = _block_length(data, numbers_per_row)
     part = Part(jax.random.key(0), num_rows(data)) if part is None else part
     begin, end = (jnp.asarray(x, jnp.int32) for x in (part.begin, part.end))
-    return _fold(f, data, args, part.key, begin, end, length).result()
+    run = _fold_quickly if _is_small(data) else _fold_optimised
+    return run(f, data, args, part.key, begin, end, length).result()
 
 
 def each(f: RowFunction, data: PyTree, *args: PyTree, numbers_per_row: int = 1) -> PyTree[Array]:
     """Return `f(rows, *args)` for all rows, computed block by block: leaves have a leading axis of N rows."""
-    return _each(f, data, args, _block_length(data, numbers_per_row))
+    run = _each_quickly if _is_small(data) else _each_optimised
+    return run(f, data, args, _block_length(data, numbers_per_row))
 
 
 def _block_length(data: PyTree, numbers_per_row: int) -> int:
@@ -86,7 +91,11 @@ def _block_length(data: PyTree, numbers_per_row: int) -> int:
     return min(num_rows(data), max(fewest, numbers // width))
 
 
-@eqx.filter_jit
+def _is_small(data: PyTree) -> bool:
+    """Return whether the passes over the data take less time than optimising their program would."""
+    return sum(x.size for x in jax.tree.leaves(data)) < _SMALL
+
+
 def _fold(
     f: RowFunction,
     data: PyTree,
@@ -110,7 +119,6 @@ def _fold(
     return jax.lax.fori_loop(0, blocks, lambda i, total: total.add(block(i)), Sum.zero(zero))
 
 
-@eqx.filter_jit
 def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -> PyTree[Array]:
     N = num_rows(data)
     of_block = lambda begin: f(_contiguous(data, begin, length)[0], *args)
@@ -123,6 +131,10 @@ def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -
         return jax.tree.map(put, out, of_block(begin))
 
     return jax.lax.fori_loop(0, -(-N // length), write, out)
+
+
+_fold_quickly, _fold_optimised = compile_quickly(_fold), eqx.filter_jit(_fold)
+_each_quickly, _each_optimised = compile_quickly(_each), eqx.filter_jit(_each)
 
 
 def _contiguous(data: PyTree, begin: Int[Array, ""], length: int) -> tuple[PyTree, Bool[Array, " n"]]:

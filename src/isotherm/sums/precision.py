@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
 from isotherm.posterior import Posterior
@@ -93,7 +94,7 @@ def widened(x: PyTree) -> PyTree:
 
     def one(leaf: Any) -> Any:
         if eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating):
-            return jnp.asarray(leaf, jnp.float64)
+            return jnp.asarray(np.asarray(leaf, np.float64))  # by way of the host, where nothing is compiled
         return leaf
 
     return jax.tree.map(one, x)

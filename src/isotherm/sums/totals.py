@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from isotherm import tree
+from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import Part, fold
 from isotherm.sums.precision import exact
@@ -55,6 +56,22 @@ def prior_derivatives(posterior: Posterior, theta: PyTree) -> tuple[np.ndarray, 
     return value, gradient, hessian
 
 
+def prior_gradients(
+    posterior: Posterior, thetas: PyTree[Array]
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m d"]]:
+    """Return value and gradient of the log-prior at points stacked along the leading axis of `thetas`."""
+    value, gradient = (np.asarray(x, np.float64) for x in _priors(posterior, thetas))
+    return value, gradient
+
+
+def stacked(points: Float[np.ndarray, "m d"], like: PyTree) -> PyTree[Array]:
+    """Return ravelled points as a pytree like `like` with a leading axis of points."""
+    leaves, structure = jax.tree.flatten(like)
+    ends = np.cumsum([x.size for x in leaves])[:-1]
+    pieces = zip(np.split(points, ends, axis=1), leaves, strict=True)
+    return structure.unflatten([jnp.asarray(p.reshape(-1, *x.shape).astype(x.dtype)) for p, x in pieces])
+
+
 class _Derivatives(eqx.Module):
     """The sums of `derivatives` over one block of rows."""
 
@@ -95,7 +112,14 @@ class _AtPoints(eqx.Module):
         return jax.lax.map(one, thetas)
 
 
-@eqx.filter_jit
+@compile_quickly
+@exact
+def _priors(posterior: Posterior, thetas: PyTree[Array]) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+    value, gradient = jax.lax.map(jax.value_and_grad(posterior.prior_log_density), thetas)
+    return value, jax.vmap(tree.ravel)(gradient)
+
+
+@compile_quickly
 @exact
 def _prior(posterior: Posterior, theta: PyTree) -> tuple[Array, Array, Array | None]:
     total = lambda x: posterior.prior_log_density(tree.unravel_like(x, theta))

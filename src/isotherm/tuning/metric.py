@@ -17,13 +17,20 @@ from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner, in_coordinates
 from isotherm.sums.fold import Part, num_rows
-from isotherm.sums.totals import derivatives, prior_derivatives, values_and_gradients
+from isotherm.sums.totals import (
+    derivatives,
+    prior_derivatives,
+    prior_gradients,
+    stacked,
+    values_and_gradients,
+)
 from isotherm.tuning.newton import Climb, Point, turned, whitening
 
 _AGREES = 3.0  # the Hessian is used if the gradient changes at most this many times as much as it predicts
 _NORMAL = 10.0  # the same for the Fisher information; beyond it the posterior is not nearly normal
 _FLAT = 1e-3  # in coordinates where curvatures should be 1: those below this count as flat
-_ROWS, _ROWS_PER_PARAMETER = 4096, 10  # random rows by which gradients are compared, in all their sum
+_ROWS, _ROWS_PER_PARAMETER = 2048, 5  # random rows by which gradients are compared: the sum of both
+_MOVES = 4  # random points at which they are compared with those at the mode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,19 +111,18 @@ def _condition(point: Point) -> float:
 
 
 def _growth(posterior: Posterior, data: PyTree, point: Point, *, key: Key[Array, ""]) -> tuple[float, float]:
-    """Return the gradient's change over a random move in v, divided by the move, and the passes it took.
+    """Return the gradient's change over random moves in v, divided by the moves (rms), and the passes it took.
 
     It is 1 if the posterior is normal, and is estimated from some of the rows.
     """
     T, N, size = float(posterior.temperature), num_rows(data), len(point.gradient)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # NumPy, so that nothing is compiled
-    v = T**0.5 * rng.standard_normal(size)
-    density = in_coordinates(posterior, point.frame)
-    both = [tree.unravel_like(tree.as_ravelled(x, point.theta), point.theta) for x in (v, np.zeros(size))]
+    v = np.vstack([np.zeros(size), T**0.5 * rng.standard_normal((_MOVES, size))])
     count = min(N, _ROWS + _ROWS_PER_PARAMETER * size)
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *both)
-    _, rows = values_and_gradients(density, data, stacked, part=Part(key, count))
-    prior = np.subtract(*(prior_derivatives(density, x)[1] for x in both))
-    change = N / count * (rows[0] - rows[1]) + prior
-    growth = float(np.linalg.norm(change) / np.linalg.norm(v))
-    return growth if math.isfinite(growth) else math.inf, 2 * count / N
+    density = in_coordinates(posterior, point.frame)
+    points = stacked(v, point.theta)
+    _, rows = values_and_gradients(density, data, points, part=Part(key, count))
+    gradients = N / count * rows + prior_gradients(density, points)[1]
+    change = np.linalg.norm(gradients[1:] - gradients[0], axis=1) / np.linalg.norm(v[1:], axis=1)
+    growth = float(np.sqrt(np.mean(change**2)))
+    return growth if math.isfinite(growth) else math.inf, len(v) * count / N

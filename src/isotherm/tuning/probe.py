@@ -5,6 +5,7 @@ the posterior. Full gradients and Hessians are formed for a few thousand rows on
 """
 
 import dataclasses
+import math
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ from isotherm.sums.fold import each, num_rows, picked
 from isotherm.sums.precision import exact
 
 ORDERS = (0, 1, 2)
-_PROBES = 6  # of every row, all in one pass
+_PROBES = 8  # of every row, all in one pass
 _AGAIN, _POINTS = (
     3,
     16,
@@ -140,17 +141,42 @@ class _Squares(eqx.Module):
     ) -> Float[Array, "n orders"]:
         f = lambda v: self.density.row_log_likelihoods(v, rows)
 
-        def probe(key: Key[Array, ""]) -> Float[Array, "orders n"]:
-            first, second = jax.random.split(key)
-            v = tree.multiply(spread, tree.normal_like(self.zero, key=first))
-            direction = tree.normal_like(self.zero, key=second)
+        def probe(v: PyTree[Array], direction: PyTree[Array]) -> Float[Array, "orders n"]:
             slope = lambda x: jax.jvp(f, (x,), (direction,))[1]
             away = slope(v)
             here, change = jax.jvp(slope, (self.zero,), (v,))
             return jnp.stack([away, away - here, away - here - change]) ** 2
 
-        squares = jnp.mean(jax.vmap(probe)(jax.random.split(key, _PROBES)), axis=0)
+        first, second = jax.random.split(key)
+        signs = jax.random.rademacher(second, (_PROBES, tree.size(self.zero)), tree.ravel(self.zero).dtype)
+        directions = jax.vmap(lambda x: tree.unravel_like(x, self.zero))(signs)
+        squares = jnp.mean(jax.vmap(probe)(_spread_out(self.zero, spread, _PROBES, first), directions), axis=0)
         return jnp.sqrt(squares).T.astype(jnp.float32)
+
+
+def _spread_out(
+    zero: PyTree[Array], spread: Float[Array, ""], count: int, key: Key[Array, ""]
+) -> PyTree[Array]:
+    """Return points that are normal with sd `spread`, and of which each coordinate takes all kinds of values.
+
+    The values of a coordinate are divided into `count` bins of equal probability, and one point is in each of them
+    (Latin hypercube). The gradients of rare rows depend on one coordinate, and steeply: independent points would
+    often miss the end at which they are noisy.
+    """
+    size, dtype = tree.size(zero), tree.ravel(zero).dtype
+    bins = jnp.broadcast_to(jnp.asarray(_bins(count), dtype)[:, None], (count, size))
+    points = spread.astype(dtype) * jax.random.permutation(key, bins, axis=0, independent=True)
+    return jax.vmap(lambda x: tree.unravel_like(x, zero))(points)
+
+
+def _bins(count: int) -> np.ndarray:
+    """Return the root mean square, with its sign, of a standard normal number in each of `count` bins."""
+    from scipy.special import ndtri  # SciPy comes with JAX
+
+    ends = ndtri(np.arange(1, count) / count)
+    # The integral of x^2 phi(x) is Phi(x) - x phi(x).
+    part = np.concatenate([[0.0], ends * np.exp(-(ends**2) / 2) / math.sqrt(2 * math.pi), [0.0]])
+    return np.sign(np.arange(count) - (count - 1) / 2) * np.sqrt(1 - count * np.diff(part))
 
 
 @compile_quickly
@@ -165,13 +191,12 @@ def _moment(
 ) -> Float[Array, "d d"]:
     """Return the sum over rows of share_i g_i g_i', with respect to v, averaged over points of the posterior."""
 
-    def at(key: Key[Array, ""]) -> Float[Array, "d d"]:
-        v = tree.multiply(spread, tree.normal_like(zero, key=key))
+    def at(v: PyTree[Array]) -> Float[Array, "d d"]:
         gradients = jax.vmap(jax.grad(density.one_log_likelihood), in_axes=(None, 0))(v, rows)
         g = jax.vmap(tree.ravel)(gradients)
         return (g * share[:, None]).T @ g
 
-    return jnp.mean(jax.lax.map(at, jax.random.split(key, _POINTS)), axis=0)
+    return jnp.mean(jax.lax.map(at, _spread_out(zero, spread, _POINTS, key)), axis=0)
 
 
 @compile_quickly

@@ -125,4 +125,4 @@ def _growth(posterior: Posterior, data: PyTree, point: Point, *, key: Key[Array,
     gradients = N / count * rows + prior_gradients(density, points)[1]
     change = np.linalg.norm(gradients[1:] - gradients[0], axis=1) / np.linalg.norm(v[1:], axis=1)
     growth = float(np.sqrt(np.mean(change**2)))
-    return growth if math.isfinite(growth) else math.inf, len(v) * count / N
+    return growth if math.isfinite(growth) else math.inf, count / N

@@ -20,9 +20,9 @@ from isotherm.preconditioner import DensePreconditioner, in_coordinates
 from isotherm.sums.fold import Part, num_rows
 from isotherm.sums.totals import Second, derivatives, prior_derivatives
 
-_ROWS_PER_PARAMETER, _ROWS = 10, 1_000  # size of the first part of the rows: the larger of the two
+_ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # size of the first part of the rows: the larger of the two
 _GROWTH = 4  # ratio of the sizes of successive parts
-_FIRST, _LATER = 60, 8  # most evaluations on the first part, and on each later one
+_FIRST, _LATER = 60, 8  # most evaluations on the first part and on all rows, and on the parts between them
 _NEAR = 0.1  # converged once a step is this short (rms, in standard deviations)
 _RESOLVED = 1e-4  # largest error of a Hessian's smallest eigenvalue, by its condition number and the rounding
 _REFINEMENTS = 2  # most evaluations that only improve the coordinates
@@ -87,7 +87,7 @@ def climb(posterior: Posterior, data: PyTree, start: PyTree, *, key: Key[Array, 
         frame, spent = stage.point.frame, spent + stage.passes * count / N
         count, limit = count * _GROWTH, _LATER
     evaluate = functools.partial(point_at, posterior, data)
-    last = _refined(evaluate, _optimise(evaluate, frame, limit, _NEAR))
+    last = _refined(evaluate, _optimise(evaluate, frame, _FIRST, _NEAR))
     return dataclasses.replace(last, passes=spent + last.passes)
 
 

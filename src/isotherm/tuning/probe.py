@@ -109,7 +109,7 @@ class Probe:
         chosen = picked(self.data, jnp.asarray(index, jnp.int32))
         weights = jnp.asarray(copies, tree.ravel(self.zero).dtype)
         change = _hessian_change(self.density, self.zero, chosen, weights, jnp.asarray(self.spread), key)
-        spent = 2 * len(index) / num_rows(self.data)
+        spent = len(index) / num_rows(self.data)
         there = hessian - np.asarray(change, np.float64)
         if not np.all(np.isfinite(there)):
             return 1.0, 1.0, spent

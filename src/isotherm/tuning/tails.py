@@ -85,7 +85,7 @@ def long_tail(
         for i, rise in zip(points, -values - known[points[:_ALL]], strict=False)
     ]
     rise, i, side = min(rises)
-    spent += len(rises)
+    spent += 1
     if not rise < _DROP:
         return None, spent
     stiffest, tries = _wall(expanded.posterior, data, point, i, -side)

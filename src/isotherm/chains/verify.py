@@ -50,7 +50,7 @@ def verified(setup: Setup, ends: PyTree[Array], rows_used: float, *, key: Key[Ar
     scale = 1.0 if part is None else problem.num_data / part.count
     with precision.float64():
         wide = precision.widened(density)
-        points = _stacked(line, ends, jnp.float64)
+        points = _stacked(line, ends, np.dtype(np.float64))
         values, gradients = values_and_gradients(wide, data, points, part=part)
         prior_values, prior_gradients = (np.asarray(x, np.float64) for x in _priors(wide, points))
     values, gradients = scale * values + prior_values, scale * gradients + prior_gradients

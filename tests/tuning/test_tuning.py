@@ -250,7 +250,10 @@ def test_what_a_warm_up_cannot_do_is_refused():
             lambda: iso.warmup(posterior, data, jnp.zeros(2), batch_size=301),
             "at most the number of rows, 300",
         ),
-        (lambda: iso.sample(posterior, data, jnp.zeros(2), init_scale=0.1), "`init_scale` can only be set together with `sampler`; got 0.1"),
+        (
+            lambda: iso.sample(posterior, data, jnp.zeros(2), init_scale=0.1),
+            "`init_scale` can only be set together with `sampler`; got 0.1",
+        ),
         (
             lambda: iso.warmup(
                 iso.Posterior(posterior.log_likelihood, lambda w: -jnp.sqrt(jnp.sum(w**2)), batched=True),

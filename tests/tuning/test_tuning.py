@@ -7,9 +7,10 @@ import pytest
 
 import isotherm as iso
 from isotherm.models import logistic_regression
-from isotherm.preconditioner import in_coordinates
+from isotherm.preconditioner import DensePreconditioner, in_coordinates
 from isotherm.sampling.prepare import prepare
 from isotherm.sums import precision
+from isotherm.sums.fold import Part
 from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
 from isotherm.tuning.probe import Probe, Rows
@@ -54,6 +55,24 @@ def test_newton_finds_the_mode_of_a_normal_posterior(wide, error):
     found = root @ np.linalg.inv(top.point.hessian) @ root.T
     np.testing.assert_allclose(found, covariance, rtol=error, atol=0)
     assert top.passes < 6
+
+
+@pytest.mark.parametrize("second", ["hessian", "fisher"])
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_part_of_the_rows_stands_for_all(second):
+    """The mean of U over four parts of equal size is U of all rows, with its prior; so are its derivatives."""
+    posterior, data, mean, covariance = regression(400)
+    rows, key = jax.tree.map(jnp.asarray, data), jax.random.key(0)
+    root = np.linalg.cholesky(covariance)
+    with precision.float64():
+        frame = DensePreconditioner(*(jnp.asarray(x) for x in (mean + 1, root, np.linalg.inv(root))))
+        whole = newton.point_at(posterior, rows, frame, second=second)
+        parts = [Part(key, end, end - 100) for end in (100, 200, 300, 400)]
+        points = [newton.point_at(posterior, rows, frame, part=part, second=second) for part in parts]
+    assert np.std([p.value for p in points]) > 1e-3 * whole.value
+    for name in ("value", "gradient", "hessian"):
+        parts_of_it = np.mean([getattr(p, name) for p in points], axis=0)
+        np.testing.assert_allclose(parts_of_it, getattr(whole, name), rtol=1e-9, atol=1e-9 * whole.value)
 
 
 @pytest.mark.slow

@@ -4,10 +4,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import isotherm as iso
 from isotherm.preconditioner import DensePreconditioner
+from isotherm.sampling.prepare import prepare
 from isotherm.sums import precision
 from isotherm.tuning.newton import Point
-from isotherm.tuning.rounding import rounded, rounding_error
+from isotherm.tuning.normal import _held
+from isotherm.tuning.rounding import HELD, rounded, rounding_error
 from support.monte_carlo import LIMIT
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -87,3 +90,25 @@ def test_rounding_is_that_of_single_precision():
     moved = (theta.astype(np.float32).astype(np.float64) - theta) @ inverse.T
     found = rounding_error(frame_of(CENTER, ROOT), 1.0, F32)
     assert found == pytest.approx(np.sqrt(np.mean(moved**2)), rel=LIMIT * np.sqrt(0.8 / n) / 2)
+
+
+@pytest.mark.parametrize("fixes_float32", [False, True])
+def test_chains_run_in_float64_where_float32_does_not_hold_them(fixes_float32):
+    """Unless the log-likelihood rules it out, which is recorded. Rounding moves positions by 0.06 sd here."""
+    x, y, _ = regression()
+    data = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
+    narrow = (lambda w: w.astype(jnp.float32)) if fixes_float32 else (lambda w: w)
+    posterior = iso.Posterior(lambda w, row: -0.5 * (row["y"] - row["x"] @ narrow(w)) ** 2)
+    problem = prepare(posterior, data, jnp.zeros(2), num_chains=1, init_per_chain=False)
+    center, root = mode()
+    point = Point(
+        frame_of(center, root), 0.0, np.zeros(2), np.eye(2), (np.zeros(()), np.zeros(2), -np.eye(2))
+    )
+    held, arithmetic = _held(problem, point)
+    dtype = F32 if fixes_float32 else F64
+    assert arithmetic.dtype == str(dtype)
+    assert held.frame.root.dtype == dtype
+    assert (arithmetic.rounding > HELD) == fixes_float32
+    assert (arithmetic.why_not_float64 is not None) == fixes_float32
+    wide = rounding_error(frame_of(center, 100 * root), 1.0, F32)
+    assert wide < HELD  # coordinates a hundred times as wide would do

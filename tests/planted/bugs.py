@@ -1,4 +1,4 @@
-"""All planted mistakes, in the order of the data: rows and sums, gradient and noise, kick, step, run, tuning, output."""
+"""All planted mistakes, in the order of the data: rows, sums, gradient, noise, kick, step, run, tuning, output."""
 
 from planted.bug import Bug
 from planted.covariances import COVARIANCES

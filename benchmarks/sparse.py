@@ -20,7 +20,7 @@ from isotherm.models import logistic_regression
 from isotherm.studies.bench.problems import Problem
 from isotherm.studies.bench.programs import Chains, num_bytes
 from isotherm.studies.bench.turns import Program, paired, take_turns
-from isotherm.sums import passes
+from isotherm.sums.totals import derivatives
 
 CHAINS, STEPS, BATCH, ENTRIES = 4, 20, 500, 14
 WIDTHS = (123, 1_000, 10_000)
@@ -80,7 +80,7 @@ def measure(width: int) -> dict:
     record = {"width": width} | {f"bytes of {k}": num_bytes(data) for k, (_, data) in both.items()}
     record["step, plain"] = compare({k: stepping(k, *v, width, None) for k, v in both.items()})
     if width <= 1000:
-        hessian = lambda p, data: lambda: passes.sums(p, data, jnp.zeros(width), order=2)
+        hessian = lambda p, data: lambda: derivatives(p, data, jnp.zeros(width), second="hessian")
         record["Hessian"] = compare({k: Program(k, 1, hessian(*v)) for k, v in both.items()})
     if width == 123:
         warm = lambda p, data: lambda: iso.warmup(p, data, jnp.zeros(width))

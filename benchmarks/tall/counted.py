@@ -43,12 +43,15 @@ def hmcecs(name: str) -> dict | None:
         return None
     posterior, data, init = PROBLEMS[name]()
     data, n, num_data = jax.tree.map(jnp.asarray, data), record["batch_size"], record["num_data"]
-    find_mode = lambda: climb(posterior, data, init, seed=0)
+    find_mode = lambda: climb(posterior, data, init, key=jax.random.key(0))
     find_mode()
     seconds_mode, top = timed(find_mode)
     picked = np.random.default_rng(0).integers(num_data, size=n)
     rows = jax.tree.map(lambda x: x[picked], data)
-    mode, known = tree.ravel(top.point.theta), [jnp.asarray(x, jnp.float32) for x in top.point.known]
+    back = np.asarray(top.point.frame.inverse, np.float64)
+    value, gradient, hessian = top.point.known
+    known = [jnp.asarray(x, jnp.float32) for x in (value, back.T @ gradient, back.T @ hessian @ back)]
+    mode = tree.ravel(top.point.theta)
     each = lambda x, row: posterior.one_log_likelihood(tree.unravel_like(x, init), row)
     orders = [jax.vmap(f(each), in_axes=(None, 0)) for f in (lambda f: f, jax.grad, jax.hessian)]
     at_mode = [jax.jit(f)(mode, rows) for f in orders]

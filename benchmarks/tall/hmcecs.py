@@ -62,9 +62,10 @@ def hmcecs(
     problem = PROBLEMS[name]()
     posterior, data, init = problem
     data = jax.tree.map(jnp.asarray, data)
-    seconds_mode, top = timed(lambda: climb(posterior, data, init, seed=seed))
-    mode = named(top.point.theta)
-    spread = None if adapt else jnp.asarray(np.linalg.inv(top.point.hessian), jnp.float32)
+    seconds_mode, top = timed(lambda: climb(posterior, data, init, key=jax.random.key(seed)))
+    mode, root = named(top.point.theta), np.asarray(top.point.frame.root, np.float64)
+    covariance = root @ np.linalg.inv(top.point.hessian) @ root.T
+    spread = None if adapt else jnp.asarray(covariance, jnp.float32)
     model = model_of(problem, batch_size)
     inner = NUTS(model, dense_mass=True, inverse_mass_matrix=spread, adapt_mass_matrix=adapt)
     kernel = HMCECS(inner, num_blocks=blocks, proxy=HMCECS.taylor_proxy(mode))

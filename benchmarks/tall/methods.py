@@ -54,18 +54,19 @@ def ours(name: str, chains: int, draws: int) -> dict:
 
 def laplace(name: str) -> dict:
     """Return the record of the normal approximation at the mode, which meets the target at once or never."""
-    from isotherm.tuning.newton import climb, point_at
+    from isotherm.tuning.newton import climb, moved, point_at
 
     posterior, data, init = PROBLEMS[name]()
     data = jax.tree.map(jnp.asarray, data)
 
     def fit() -> tuple[np.ndarray, np.ndarray]:
-        theta = climb(posterior, data, init, seed=0).point.theta
+        frame = climb(posterior, data, init, key=jax.random.key(0)).point.frame
         for _ in range(4):
-            here = point_at(posterior, data, theta)
-            step = np.linalg.solve(here.hessian, -here.gradient)
-            theta = tree.unravel_like(tree.ravel(theta) + jnp.asarray(step, jnp.float32), theta)
-        return np.asarray(tree.ravel(theta), np.float64), np.sqrt(np.diag(np.linalg.inv(here.hessian)))
+            here = point_at(posterior, data, frame)
+            frame = moved(frame, np.linalg.solve(here.hessian, -here.gradient))
+        root = np.asarray(frame.root, np.float64)
+        covariance = root @ np.linalg.inv(here.hessian) @ root.T
+        return np.asarray(tree.ravel(frame.center), np.float64), np.sqrt(np.diag(covariance))
 
     fit()  # compiles what `iso.warmup` has not compiled
     seconds, (mean, sd) = timed(fit)

@@ -19,8 +19,7 @@ import numpy as np  # noqa: E402
 from problems import PROBLEMS  # noqa: E402
 
 from isotherm import tree  # noqa: E402
-from isotherm.tuning.metric import whitened  # noqa: E402
-from isotherm.tuning.newton import climb  # noqa: E402
+from isotherm.tuning.newton import climb, whitening  # noqa: E402
 
 _STEP_SIZE, _LEAPFROGS, _BURN_IN = 0.25, 8, 50
 
@@ -31,8 +30,8 @@ def reference(name: str, chains: int, draws: int) -> dict:
     wide = lambda x: jnp.asarray(x, float)
     data, init = jax.tree.map(wide, data), jax.tree.map(wide, init)
     began = time.perf_counter()
-    top = climb(posterior, data, init, seed=0)
-    coordinates = whitened(top.point.hessian, top.point.theta)
+    top = climb(posterior, data, init, key=jax.random.key(0)).point
+    coordinates = top.turned(*whitening(top.hessian, 0.0, 1e-16)).frame
 
     def value(v: jax.Array, data: object) -> jax.Array:
         return posterior.log_density(coordinates.to_params(tree.unravel_like(v, init)), data)

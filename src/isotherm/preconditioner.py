@@ -6,6 +6,7 @@ is about the covariance of the posterior, so that one step size fits all directi
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -67,11 +68,11 @@ def in_coordinates(posterior: Posterior, preconditioner: Preconditioner) -> Post
 class AtParams(eqx.Module):
     """A function of theta as a function of v."""
 
-    function: Callable[..., Array]
+    function: Callable[..., Any]
     preconditioner: Preconditioner
 
-    def __call__(self, v: PyTree, *rest: PyTree) -> Array:
-        """The value of the function at theta = center + L v."""
+    def __call__(self, v: PyTree, *rest: PyTree) -> Any:
+        """The value of the function at theta = center + L v. That of a constant prior may be a number of Python."""
         return self.function(self.preconditioner.to_params(v), *rest)
 
 

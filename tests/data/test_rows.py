@@ -188,8 +188,9 @@ def counts(num_data):
 
 
 def by_newton(rows):
-    top = newton.climb(POISSON, jax.tree.map(jnp.asarray, rows), jnp.zeros(2), seed=0).point
-    return top.theta, top.hessian
+    top = newton.climb(POISSON, jax.tree.map(jnp.asarray, rows), jnp.zeros(2), key=jax.random.key(0)).point
+    back = np.asarray(top.frame.inverse, np.float64)
+    return top.theta, back.T @ top.hessian @ back
 
 
 def by_warmup(rows):

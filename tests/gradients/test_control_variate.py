@@ -9,7 +9,8 @@ import pytest
 
 import isotherm as iso
 from isotherm import tree
-from isotherm.sums import passes
+from isotherm.sums import fold
+from isotherm.sums.totals import derivatives, prior_derivatives
 from support.tiny import (
     DATA,
     POSITION,
@@ -80,20 +81,21 @@ def test_at_the_anchor_there_is_no_noise(order):
 
 
 def test_sums_over_pieces_are_sums_over_rows(monkeypatch):
-    """Chunks of 256 of 1,000 rows, the last one padded, against NumPy in float64."""
-    monkeypatch.setattr(passes, "_NUMBERS", 1)
+    """Blocks of 64 of 1,000 rows, of which the last overlaps the one before it, against NumPy in float64."""
+    monkeypatch.setattr(fold, "_NUMBERS", {"cpu": 1})
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(1000, 3)), np.array([0.3, -0.2, 0.5])
     posterior = iso.Posterior(lambda w, row: -jnp.exp(row @ w), lambda w: -0.5 * jnp.sum(w**4))
     theta, data = jnp.asarray(w, jnp.float32), jnp.asarray(x, jnp.float32)
     e = np.exp(x @ w)
-    value, gradient, hessian = passes.sums(posterior, data, theta, order=2)
+    value, gradient, hessian = derivatives(posterior, data, theta, second="hessian")
     np.testing.assert_allclose(value, -e.sum(), rtol=1e-5)
     np.testing.assert_allclose(gradient, -x.T @ e, rtol=1e-4, atol=1e-2)
     np.testing.assert_allclose(hessian, -(x.T * e) @ x, rtol=1e-4, atol=1e-2)
-    np.testing.assert_allclose(passes.fisher(posterior, data, theta), (x.T * e**2) @ x, rtol=1e-4, atol=1e-2)
-    np.testing.assert_allclose(passes.prior_sums(posterior, theta)[2], -np.diag(6 * w**2), rtol=1e-5)
-    assert passes.sums(posterior, data, theta, order=1)[2] is None
+    fisher = derivatives(posterior, data, theta, second="fisher")[2]
+    np.testing.assert_allclose(fisher, -(x.T * e**2) @ x, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(prior_derivatives(posterior, theta)[2], -np.diag(6 * w**2), rtol=1e-5)
+    assert derivatives(posterior, data, theta)[2] is None
 
 
 @pytest.mark.parametrize("needs", [iso.extend.Needs(contrasts=1), iso.extend.Needs.EXACT])

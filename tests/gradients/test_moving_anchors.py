@@ -14,7 +14,7 @@ from isotherm.chains.ensemble import Length, ensemble_of
 from isotherm.data.plans import WithReplacement
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
-from isotherm.sums import passes
+from isotherm.sums.totals import derivatives
 from isotherm.tuning.moving_anchors import moving
 from support.monte_carlo import LIMIT
 
@@ -57,7 +57,7 @@ def test_sums_at_several_points_are_those_at_each(quick_compilation):
     thetas = jnp.asarray(mode + np.random.default_rng(1).normal(size=(3, D)), jnp.float32)
     anchors = iso.ControlVariate(posterior, refresh=7).anchored(data, thetas)
     for i, theta in enumerate(thetas):
-        value, gradient, _ = passes.sums(posterior, data, theta, order=1)
+        value, gradient, _ = derivatives(posterior, data, theta)
         np.testing.assert_allclose(anchors.sums[0][i], value, rtol=1e-6)
         np.testing.assert_allclose(anchors.sums[1][i], gradient, rtol=1e-5, atol=1e-3)
     assert anchors.sums[2] is None

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.judging.modes import other_modes
+from isotherm.judging.modes import _Comparison, other_modes
 from isotherm.judging.reach import missed_tail
+from isotherm.preconditioner import DensePreconditioner
+from isotherm.tuning.newton import Point
 
 
 def drawn(posterior, rows, x):
@@ -125,3 +127,15 @@ def test_a_wide_mode_has_a_larger_share(quick_compilation):
     (mode,) = modes(drawn(posterior, rng.normal(size=50).astype(np.float32), rng.normal(size=(4, 250, 1))))
     assert mode.share == pytest.approx(0.75, abs=0.01)
     assert mode.theta[0] == pytest.approx(20, abs=0.1)
+
+
+def test_the_weight_of_a_mode_does_not_depend_on_its_coordinates():
+    """It is -U / T - log |H / T| / 2 with the Hessian over the parameters, in whatever coordinates H is known."""
+    rows, eye = jnp.zeros(10), jnp.eye(2)
+    posterior = iso.Posterior(lambda p, row: -0.5 * jnp.sum((row - p) ** 2), temperature=2.0)
+    comparison = _Comparison(posterior, rows, jnp.zeros(2), 2.0, np.random.default_rng(0))
+    hessian, known = np.array([[4.0, 1.0], [1.0, 9.0]]), (np.zeros(()), np.zeros(2), np.zeros((2, 2)))
+    point = Point(DensePreconditioner(jnp.zeros(2), eye, eye), 3.0, np.zeros(2), hessian, known)
+    by = np.array([[0.1, 0.0], [0.3, 2.0]])
+    for same in (point, point.turned(by, np.linalg.inv(by))):
+        assert comparison._log_weight(same) == pytest.approx(-3 / 2 - np.log(35 / 4) / 2, rel=1e-5)

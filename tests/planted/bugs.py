@@ -1,4 +1,4 @@
-"""All planted mistakes, in the order of the data: rows, gradient and noise, kick, step, run, tuning, predictions."""
+"""All planted mistakes, in the order of the data: rows, sums, gradient, noise, kick, step, run, tuning, output."""
 
 from planted.bug import Bug
 from planted.covariances import COVARIANCES
@@ -8,7 +8,19 @@ from planted.rows import ROWS
 from planted.runs import RUNS
 from planted.samplers import SAMPLERS
 from planted.steps import STEPS
+from planted.sums import SUMS
 from planted.symmetric import SYMMETRIC
 from planted.tuned import TUNED
 
-BUGS: tuple[Bug, ...] = (*ROWS, *NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS, *TUNED, *OUTPUTS)
+BUGS: tuple[Bug, ...] = (
+    *ROWS,
+    *SUMS,
+    *NOISE,
+    *COVARIANCES,
+    *SAMPLERS,
+    *SYMMETRIC,
+    *STEPS,
+    *RUNS,
+    *TUNED,
+    *OUTPUTS,
+)

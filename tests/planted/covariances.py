@@ -56,8 +56,8 @@ COVARIANCES = (
         "mean-over-parameters",
         "The dense covariance is divided by the number of parameters instead of the number of contrasts.",
         "Dense.update",
-        "z.T @ z / z.shape[0]",
-        "z.T @ z / z.shape[1]",
+        "_matmul(z.T, z) / z.shape[0]",
+        "_matmul(z.T, z) / z.shape[1]",
         RUNNING,
     ),
     Bug(

@@ -64,9 +64,9 @@ ROWS = (
     Bug(
         "few-rows-in-batches",
         "Few rows are sampled from batches as large as all of them, drawn with replacement.",
-        "tune_normal",
-        "8 * n > problem.num_data",
-        "n > problem.num_data",
+        "Estimator.too_large",
+        "_ENOUGH * n > self.num_data",
+        "n > self.num_data",
         ("test_few_rows.py::test_all_rows_are_used_where_a_batch_would_be_over_an_eighth",),
     ),
 )

@@ -1,12 +1,25 @@
-"""The intermediate values of a function, from its jaxpr."""
+"""The equations and intermediate values of a function, from its jaxpr."""
 
 
-def intermediates(jaxpr):
-    """Yield the shapes of everything computed, including nested computations."""
+def equations(jaxpr):
+    """Yield all equations, including those of nested computations."""
     for equation in jaxpr.eqns:
-        yield from (v.aval.shape for v in equation.outvars if hasattr(v.aval, "shape"))
+        yield equation
         for value in equation.params.values():
             for inner in value if isinstance(value, tuple | list) else [value]:
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
-                    yield from intermediates(inner)
+                    yield from equations(inner)
+
+
+def intermediates(jaxpr):
+    """Yield the shapes of everything computed, including nested computations."""
+    for equation in equations(jaxpr):
+        yield from (v.aval.shape for v in equation.outvars if hasattr(v.aval, "shape"))
+
+
+def products(jaxpr):
+    """Yield the shapes of both factors and the precision of each matrix product, including nested computations."""
+    for equation in equations(jaxpr):
+        if equation.primitive.name == "dot_general":
+            yield tuple(v.aval.shape for v in equation.invars), equation.params["precision"]

@@ -42,7 +42,7 @@ def test_all_rows_are_used_where_a_batch_would_be_over_an_eighth(num_data, all_r
     (why,) = (reason.why for reason in tuned.reasons if reason.choice == "gradient")
     assert tuned.gradient.all_rows == all_rows
     assert tuned.batch_size == (num_data if all_rows else 32)
-    assert ("would be over an eighth of them" in why) == all_rows
+    assert (f"batches would have 32 of {num_data} rows" in why) == (all_rows and num_data > 32)
 
 
 @pytest.mark.usefixtures("quick_compilation")

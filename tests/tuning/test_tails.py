@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.gradients.control_variate import ControlVariate
+from isotherm import tree
+from isotherm.preconditioner import in_coordinates
 from isotherm.tuning import tails
+from isotherm.tuning.estimator import control
 from isotherm.tuning.metric import find_metric
 from isotherm.tuning.newton import climb
 from isotherm.tuning.probe import Probe
@@ -17,13 +19,12 @@ from isotherm.tuning.tails import long_tail
 
 
 def tail_of(posterior, data, start):
-    top = climb(posterior, data, start, seed=0)
+    top = climb(posterior, data, start, key=jax.random.key(2))
     metric = find_metric(posterior, data, top, key=jax.random.key(0))
-    rows = Probe(posterior, data, metric.preconditioner, float(posterior.temperature) ** 0.5).all_rows(
-        key=jax.random.key(1)
-    )
-    expanded = ControlVariate(posterior, order=2).bound(posterior, data, top.point.theta)
-    tail, passes = long_tail(expanded, data, top, metric.preconditioner, rows.tickets(2))
+    density, spread = in_coordinates(posterior, metric.preconditioner), float(posterior.temperature) ** 0.5
+    rows = Probe(density, data, tree.zeros_like(start), spread).all_rows(key=jax.random.key(1))
+    expanded = control(posterior, metric.point, 2)
+    tail, passes = long_tail(expanded, data, metric.point, rows.tickets(2))
     assert 0 <= passes < 15
     return tail, float(np.asarray(top.point.theta).ravel()[0]), metric
 

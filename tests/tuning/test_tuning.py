@@ -7,7 +7,10 @@ import pytest
 
 import isotherm as iso
 from isotherm.models import logistic_regression
+from isotherm.preconditioner import DensePreconditioner, in_coordinates
 from isotherm.sampling.prepare import prepare
+from isotherm.sums import precision
+from isotherm.sums.fold import Part
 from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
 from isotherm.tuning.probe import Probe, Rows
@@ -39,14 +42,37 @@ def regression(num_data=20_000):
     return posterior, data, covariance @ wide["x"].T @ wide["y"], covariance
 
 
-def test_newton_finds_the_mode_of_a_normal_posterior():
+@pytest.mark.parametrize(("wide", "error"), [(False, 1e-3), (True, 1e-9)], ids=["float32", "float64"])
+def test_newton_finds_the_mode_of_a_normal_posterior(wide, error):
     posterior, data, mean, covariance = regression()
     rows = jax.tree.map(jnp.asarray, data)
-    top = newton.climb(posterior, rows, jnp.asarray([1e3, -1e3, 1e3, 10.0]), seed=0)
+    with precision.float64(wide):
+        start = jnp.asarray([1e3, -1e3, 1e3, 10.0], float)
+        top = newton.climb(posterior, rows, start, key=jax.random.key(0))
     off = (np.asarray(top.point.theta, np.float64) - mean) / np.sqrt(np.diag(covariance))
     assert np.sqrt(np.mean(off**2)) < 0.1
-    np.testing.assert_allclose(np.linalg.inv(top.point.hessian), covariance, rtol=1e-3, atol=0)
+    root = np.asarray(top.point.frame.root, np.float64)
+    found = root @ np.linalg.inv(top.point.hessian) @ root.T
+    np.testing.assert_allclose(found, covariance, rtol=error, atol=0)
     assert top.passes < 6
+
+
+@pytest.mark.parametrize("second", ["hessian", "fisher"])
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_part_of_the_rows_stands_for_all(second):
+    """The mean of U over four parts of equal size is U of all rows, with its prior; so are its derivatives."""
+    posterior, data, mean, covariance = regression(400)
+    rows, key = jax.tree.map(jnp.asarray, data), jax.random.key(0)
+    root = np.linalg.cholesky(covariance)
+    with precision.float64():
+        frame = DensePreconditioner(*(jnp.asarray(x) for x in (mean + 1, root, np.linalg.inv(root))))
+        whole = newton.point_at(posterior, rows, frame, second=second)
+        parts = [Part(key, end, end - 100) for end in (100, 200, 300, 400)]
+        points = [newton.point_at(posterior, rows, frame, part=part, second=second) for part in parts]
+    assert np.std([p.value for p in points]) > 1e-3 * whole.value
+    for name in ("value", "gradient", "hessian"):
+        parts_of_it = np.mean([getattr(p, name) for p in points], axis=0)
+        np.testing.assert_allclose(parts_of_it, getattr(whole, name), rtol=1e-9, atol=1e-9 * whole.value)
 
 
 @pytest.mark.slow
@@ -60,7 +86,8 @@ def test_newton_where_the_hessian_misleads(name):
         lambda p, row: density((row - p["m"]) * jnp.exp(-p["s"])) - p["s"],
         lambda p: -0.5 * (p["m"] / 100) ** 2 - 0.5 * p["s"] ** 2,
     )
-    top = newton.climb(posterior, jnp.asarray(x), {"m": jnp.asarray(-20.0), "s": jnp.zeros(())}, seed=0)
+    start = {"m": jnp.asarray(-20.0), "s": jnp.zeros(())}
+    top = newton.climb(posterior, jnp.asarray(x), start, key=jax.random.key(1))
     grid = np.linspace(4.5, 5.5, 201)
     u = [-float(posterior.log_density({"m": jnp.asarray(m), "s": top.point.theta["s"]}, x)) for m in grid]
     assert abs(float(top.point.theta["m"]) - grid[int(np.argmin(u))]) < 0.1 * 3 / np.sqrt(3000) + 0.005
@@ -70,11 +97,11 @@ def test_newton_where_the_hessian_misleads(name):
 
 def test_whitened_curvature_is_the_identity():
     matrix = np.array([[4.0, 1.0, 0.0], [1.0, 100.0, -3.0], [0.0, -3.0, 0.5]])
-    chart = metric.whitened(matrix, jnp.zeros(3))
-    np.testing.assert_allclose(chart.root.T @ matrix @ chart.root, np.eye(3), atol=1e-5)
-    np.testing.assert_allclose(chart.root @ chart.inverse, np.eye(3), atol=1e-5)
+    root, inverse = newton.whitening(matrix, 0.0, 1e-16)
+    np.testing.assert_allclose(root.T @ matrix @ root, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(root @ inverse, np.eye(3), atol=1e-12)
     # Each coordinate is closest to the parameter of the same index: v_j has its largest correlation with theta_j.
-    correlation = np.asarray(chart.root) / np.sqrt(np.diag(np.linalg.inv(matrix)))[:, None]
+    correlation = root / np.sqrt(np.diag(np.linalg.inv(matrix)))[:, None]
     assert (np.argmax(np.abs(correlation), axis=0) == np.arange(3)).all()
 
 
@@ -99,9 +126,10 @@ def test_the_probe_measures_the_noise():
     y = np.where(rng.random(2000) < 0.5, 1, -1)
     data = {"x": jnp.asarray(x, jnp.float32), "y": jnp.asarray(y, jnp.float32)}
     posterior = logistic_regression()
-    top = newton.climb(posterior, data, jnp.zeros(5), seed=0)
-    chart = metric.whitened(top.point.hessian, top.point.theta)
-    probe = Probe(posterior, data, chart, 1.0)
+    top = newton.climb(posterior, data, jnp.zeros(5), key=jax.random.key(2))
+    chart = metric.find_metric(posterior, data, top, key=jax.random.key(3)).preconditioner
+    density = in_coordinates(posterior, chart)
+    probe = Probe(density, data, jnp.zeros(5), 1.0)
     rows = probe.all_rows(key=jax.random.key(0))
     z, a = x @ np.asarray(chart.root, np.float64), np.asarray(top.point.theta, np.float64)
     at = lambda w: (y / (1 + np.exp(y * (x @ w))))[:, None] * z
@@ -110,7 +138,7 @@ def test_the_probe_measures_the_noise():
         exact, rel=0.35
     )  # 30 squares of normal numbers: 5 x 0.26 / sqrt(...)
     assert rows.noise(2) < 0.1 * rows.noise(1) < 0.01 * rows.noise(0)
-    worst = probe.lead(posterior, np.ones(2000, int), np.zeros(0, int), key=jax.random.key(1))
+    worst = probe.lead(density, np.ones(2000, int), np.zeros(0, int), key=jax.random.key(1))
     moment = 2000 * at(a).T @ at(a)
     assert worst == pytest.approx(np.linalg.eigvalsh(moment)[-1], rel=0.1)
 
@@ -241,14 +269,17 @@ def test_what_a_warm_up_cannot_do_is_refused():
             lambda: iso.warmup(posterior, data, jnp.zeros(2), batch_size=301),
             "at most the number of rows, 300",
         ),
-        (lambda: iso.sample(posterior, data, jnp.zeros(2), init_scale=0.1), "`init_scale` can only be set together with `sampler`"),
+        (
+            lambda: iso.sample(posterior, data, jnp.zeros(2), init_scale=0.1),
+            "`init_scale` can only be set together with `sampler`; got 0.1",
+        ),
         (
             lambda: iso.warmup(
                 iso.Posterior(posterior.log_likelihood, lambda w: -jnp.sqrt(jnp.sum(w**2)), batched=True),
                 data,
                 jnp.zeros(2),
             ),
-            "finite first and second derivatives",
+            "must have a finite gradient at `init`",
         ),
     )
     for call, message in cases:

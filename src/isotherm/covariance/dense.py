@@ -20,7 +20,7 @@ class DenseOperator(Operator):
     inverts = True
 
     def mv(self, x: PyTree) -> PyTree:
-        return tree.unravel_like(self.matrix @ tree.ravel(x), x)
+        return tree.unravel_like(_matmul(self.matrix, tree.ravel(x)), x)
 
     def solve_shifted(self, c: Float[Array, ""], x: PyTree) -> PyTree:
         shifted = (
@@ -34,7 +34,7 @@ class DenseOperator(Operator):
         remainder = 1 - c.astype(eigenvalues.dtype) * eigenvalues
         root = jnp.sqrt(jnp.maximum(remainder, 0))
         # The symmetric root is continuous in C, and the identity where C = 0.
-        y = vectors @ (root * (vectors.T @ tree.ravel(x)))
+        y = _matmul(vectors, root * _matmul(vectors.T, tree.ravel(x)))
         return tree.unravel_like(y, x), jnp.sum(remainder < 0, dtype=jnp.int32)
 
 
@@ -75,9 +75,13 @@ class Dense(Covariance):
         kappa = self.kappa(t).astype(old.dtype)
         z = jax.vmap(tree.ravel)(estimate.contrasts).astype(old.dtype)
         # One contrast is an outer product, which the compiler fuses with the average.
-        new = z[0][:, None] * z[0][None, :] if z.shape[0] == 1 else z.T @ z / z.shape[0]
+        new = z[0][:, None] * z[0][None, :] if z.shape[0] == 1 else _matmul(z.T, z) / z.shape[0]
         return Average(t, DenseOperator((1 - kappa) * old + kappa * new))
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
         del estimate
         return average.operator
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    return jnp.matmul(a, b, precision="highest")  # a GPU may round to fewer bits by default

@@ -28,5 +28,6 @@ class Sum(eqx.Module):
 
     def result(self) -> PyTree[np.ndarray]:
         """Return the sum in float64, on the host."""
-        wide = lambda total, lost: np.asarray(total, np.float64) - np.asarray(lost, np.float64)
-        return jax.tree.map(wide, self.total, self.lost)
+        wide = lambda x: np.asarray(x, np.float64)
+        # A difference of arrays without an axis is a number in NumPy.
+        return jax.tree.map(lambda x, y: np.asarray(wide(x) - wide(y)), self.total, self.lost)

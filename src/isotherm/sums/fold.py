@@ -149,5 +149,7 @@ def _random(
 ) -> tuple[PyTree, Bool[Array, " n"]]:
     """Return a block of rows of a random order that ends at `end`."""
     position = begin + jnp.arange(length, dtype=jnp.int32)
+    # All blocks use the same key on purpose, since it names one order of the rows.
+    key = jax.random.clone(key)
     index = permute(jnp.minimum(position, num_rows(data) - 1), num_rows(data), key=key)
     return picked(data, index), position < end

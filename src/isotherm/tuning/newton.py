@@ -147,7 +147,7 @@ def _optimise(evaluate: Callable[..., Point], frame: DensePreconditioner, limit:
 
 
 def _newton(evaluate: Callable[..., Point], frame: DensePreconditioner, limit: int, near: float) -> Climb:
-    current, spent, damping = evaluate(frame), 1, 0.0
+    current, spent, damping = evaluate(frame), 1.0, 0.0
     distance = np.inf
     eps = _eps(frame)
     while spent < limit and current.finite:

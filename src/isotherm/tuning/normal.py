@@ -124,6 +124,11 @@ def _choose(
     data, T, keys = problem.data, problem.temperature, jax.random.split(key, 6)
     say("finding the mode")
     top = climb(posterior, data, start, key=keys[0])
+    if not np.all(np.isfinite(top.point.gradient)):
+        raise ValueError(
+            "The log-density must have a finite gradient at `init`; it does not. Choose another `init`, or give a "
+            "sampler."
+        )
     say(f"choosing coordinates, after {top.passes:.1f} passes")
     metric = find_metric(posterior, data, top, key=keys[1])
     if isinstance(metric, NotNormal):

@@ -147,7 +147,8 @@ class _Squares(eqx.Module):
             here, change = jax.jvp(slope, (self.zero,), (v,))
             return jnp.stack([away, away - here, away - here - change]) ** 2
 
-        first, second = jax.random.split(key)
+        # All blocks use the same key on purpose: every row is probed at the same points.
+        first, second = jax.random.split(jax.random.clone(key))
         signs = jax.random.rademacher(second, (_PROBES, tree.size(self.zero)), tree.ravel(self.zero).dtype)
         directions = jax.vmap(lambda x: tree.unravel_like(x, self.zero))(signs)
         squares = jnp.mean(jax.vmap(probe)(_spread_out(self.zero, spread, _PROBES, first), directions), axis=0)

@@ -24,9 +24,10 @@ def rounding_error(frame: DensePreconditioner, spread: float, dtype: np.dtype) -
     center = np.asarray(tree.ravel(frame.center), np.float64)
     v = spread * np.random.default_rng(0).standard_normal((_POINTS, len(center)))
     theta = center + v @ root.T
-    # The center may be rounded: what matters is how far each position is from where it should be.
-    error = (theta.astype(dtype).astype(np.float64) - theta) @ inverse.T
-    return float(np.sqrt(np.mean(error**2)))
+    # The center may be rounded: what matters is how far each position is from where it should be. Rounding errors are
+    # uniform over the distance between neighbouring numbers. Taken as differences they would be zero for float64.
+    variance = np.spacing(np.abs(theta).astype(dtype)).astype(np.float64) ** 2 / 12
+    return float(np.sqrt(np.mean(variance @ (inverse**2).T)))
 
 
 def rounded(point: Point, like: PyTree[Array]) -> Point:

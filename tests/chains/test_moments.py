@@ -27,8 +27,10 @@ def test_a_million_terms_are_added_without_loss():
 
 
 def test_terms_are_not_lost_after_a_hundred_million():
-    """A plain float32 sum of 10^8 does not change when a number below 4 is added. The compensated one rounds each term
-    with its remainder, below 8 in all, by at most 2^-22."""
+    """A plain float32 sum of 10^8 does not change when a number below 4 is added.
+
+    The compensated one rounds each term with its remainder, below 8 in all, by at most 2^-22.
+    """
     x = np.random.default_rng(2).random(200_000, np.float32)
     add = lambda total, x: (total.add({"x": x}), None)
     late = Sum({"x": jnp.asarray(1e8, jnp.float32)}, {"x": jnp.zeros(())})

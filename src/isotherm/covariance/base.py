@@ -119,7 +119,9 @@ class Covariance(eqx.Module):
 
     def kappa(self, t: Int[Array, ""], dtype: DTypeLike = jnp.float32) -> Float[Array, ""]:
         """Return the weight of batch t = 1, 2, ... in an average of this dtype."""
-        t = jnp.where(t < 1, jnp.iinfo(t.dtype).max, t)  # a run of almost 2^31 steps and its seed exceed 32 bits
+        t = jnp.where(
+            t < 1, jnp.iinfo(t.dtype).max, t
+        )  # a run of almost 2^31 steps and its seed exceed 32 bits
         kappa = self.averaging(t) if callable(self.averaging) else jnp.maximum(1 / t, self.averaging)
         if jnp.finfo(dtype).bits <= 32:
             # A schedule may also stop the average with a weight of 0.

@@ -26,6 +26,19 @@ def test_a_million_terms_are_added_without_loss():
     assert abs(got / exact - 1) < 2**-24
 
 
+def test_terms_are_not_lost_after_a_hundred_million():
+    """A plain float32 sum of 10^8 does not change when a number below 4 is added.
+
+    The compensated one rounds each term with its remainder, below 8 in all, by at most 2^-22.
+    """
+    x = np.random.default_rng(2).random(200_000, np.float32)
+    add = lambda total, x: (total.add({"x": x}), None)
+    late = Sum({"x": jnp.asarray(1e8, jnp.float32)}, {"x": jnp.zeros(())})
+    total, _ = jax.jit(lambda x: jax.lax.scan(add, late, x))(x)
+    got = np.float64(total.total["x"]) - np.float64(total.lost["x"]) - 1e8
+    assert abs(got - x.sum(dtype=np.float64)) < len(x) * 2**-22
+
+
 def test_moments_against_numpy():
     """Mean, variance and temperature of two leaves and three chains, far from the reference, with steps left out.
 

@@ -29,6 +29,14 @@ COVARIANCES = (
         RUNNING,
     ),
     Bug(
+        "weight-too-small-for-float32",
+        "The weight of a new batch in a float32 average falls as 1/t for ever, so that the average drifts.",
+        "Covariance.kappa",
+        "jnp.maximum(kappa, SMALLEST_WEIGHT)",
+        "kappa",
+        ("test_long_average.py::test_a_late_average_stays_right",),
+    ),
+    Bug(
         "average-keeps-the-latest-only",
         "The dense average never counts its batches, so the latest has all the weight.",
         "Dense.update",

@@ -46,7 +46,7 @@ class Dense(Covariance):
     - `estimate`: `"contrasts"`, unbiased and free: differences between sums over parts of the batch; or `"exact"`,
       the paper's formula from one gradient per row.
     - `averaging`: floor of the weight of a new batch, kappa_t = max(1/t, floor); 0 is the paper's plain average. A
-      function of t = 1, 2, ... gives any other schedule.
+      function of t = 1, 2, ... gives any other schedule. In float32 no weight but 0 is below 2^-17.
     - `contrasts`: number of contrasts per batch. One is free, from the two halves of the batch; of several, each
       costs one more backward pass.
     """
@@ -72,7 +72,7 @@ class Dense(Covariance):
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
         t, old = average.count + 1, average.operator.matrix
-        kappa = self.kappa(t).astype(old.dtype)
+        kappa = self.kappa(t, old.dtype)
         z = jax.vmap(tree.ravel)(estimate.contrasts).astype(old.dtype)
         # One contrast is an outer product, which the compiler fuses with the average.
         new = z[0][:, None] * z[0][None, :] if z.shape[0] == 1 else _matmul(z.T, z) / z.shape[0]

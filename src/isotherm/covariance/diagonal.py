@@ -37,7 +37,7 @@ class Diagonal(Covariance):
     - `estimate`: `"contrasts"`, unbiased and free: differences between sums over parts of the batch; or `"exact"`,
       the paper's formula from one gradient per row.
     - `averaging`: floor of the weight of a new batch, kappa_t = max(1/t, floor); 0 is the paper's plain average. A
-      function of t = 1, 2, ... gives any other schedule.
+      function of t = 1, 2, ... gives any other schedule. In float32 no weight but 0 is below 2^-17.
     - `contrasts`: number of contrasts per batch. One is free, from the two halves of the batch; of several, each
       costs one more backward pass.
     """
@@ -59,7 +59,9 @@ class Diagonal(Covariance):
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
         t = average.count + 1
-        return Average(t, blend(average.operator, estimate.contrasts, self.kappa(t)))
+        return Average(
+            t, blend(average.operator, estimate.contrasts, self.kappa(t, narrowest(average.operator)))
+        )
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
         del estimate
@@ -73,6 +75,12 @@ def zero(position: PyTree) -> DiagonalOperator:
     """Return C = 0, in 32 bits or more."""
     wide = lambda x: jnp.zeros(x.shape, jnp.promote_types(x.dtype, jnp.float32))
     return DiagonalOperator(jax.tree.map(wide, position))
+
+
+def narrowest(operator: DiagonalOperator) -> jnp.dtype:
+    """Return the dtype with the fewest digits among the leaves."""
+    dtypes = (x.dtype for x in jax.tree.leaves(operator.values))
+    return min(dtypes, key=lambda dtype: jnp.finfo(dtype).bits, default=jnp.dtype(jnp.float32))
 
 
 def blend(old: DiagonalOperator, contrasts: PyTree, kappa: Float[Array, ""]) -> DiagonalOperator:

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
-from isotherm.covariance.diagonal import DiagonalOperator, blend
+from isotherm.covariance.diagonal import DiagonalOperator, blend, narrowest
 from isotherm.errors import check_count
 from isotherm.records import GradientEstimate
 
@@ -81,7 +81,7 @@ class DiagonalLowRank(Covariance):
     - `estimate`: `"contrasts"`, unbiased and free: differences between sums over parts of the batch; or `"exact"`,
       the paper's formula from one gradient per row.
     - `averaging`: floor of the weight of a new batch, kappa_t = max(1/t, floor); 0 is the paper's plain average. A
-      function of t = 1, 2, ... gives any other schedule.
+      function of t = 1, 2, ... gives any other schedule. In float32 no weight but 0 is below 2^-17.
     - `contrasts`: number of contrasts per batch. One is free, from the two halves of the batch; of several, each
       costs one more backward pass.
     - `rank`: number of directions. They are the leading eigenvectors of the running average, tracked by merging
@@ -120,8 +120,9 @@ class DiagonalLowRank(Covariance):
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
         t, old, pending = average.count + 1, average.operator, average.pending
         z = jax.tree.map(lambda r, x: x.astype(r.dtype), old.rest, estimate.contrasts)
-        kappa, count = self.kappa(t).astype(old.values.dtype), jax.tree.leaves(z)[0].shape[0]
-        diagonal = blend(DiagonalOperator(pending.diagonal), z, kappa).values
+        whole, count = DiagonalOperator(pending.diagonal), jax.tree.leaves(z)[0].shape[0]
+        kappa = self.kappa(t, narrowest(whole)).astype(old.values.dtype)
+        diagonal = blend(whole, z, kappa).values
         kept, share = (1 - kappa) * pending.kept, jnp.full((count,), kappa)
         leading = Leading(old.basis, pending.values, old.values, old.inside, pending.covered)
         if count >= self.rank:

@@ -40,7 +40,8 @@ class MatrixFree(Covariance):
     **Arguments:**
 
     - `averaging`: how the diagonal is averaged. A number is a floor, kappa_t = max(1/t, floor), and 0 the
-      plain average; a function of t = 1, 2, ... gives any other schedule.
+      plain average; a function of t = 1, 2, ... gives any other schedule. In float32 no weight but 0 is below
+      2^-17.
     """
 
     averaging: Averaging = 0.0
@@ -64,7 +65,8 @@ class MatrixFree(Covariance):
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
         t = average.count + 1
-        return Average(t, diagonal.blend(average.operator, estimate.contrasts, self.kappa(t)))
+        kappa = self.kappa(t, diagonal.narrowest(average.operator))
+        return Average(t, diagonal.blend(average.operator, estimate.contrasts, kappa))
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
         if estimate.operator is None:

@@ -114,7 +114,12 @@ def check_batch_size(batch_size: Any, num_data: int, samplers: Sequence[Sampler]
 def check_steps(steps: int) -> None:
     """Raise if 32 bits cannot count the steps, by which random numbers are addressed."""
     if steps >= 2**31:
-        raise must("burn_in + num_draws * thinning", "below 2^31", steps)
+        raise must(
+            "burn_in + num_draws * thinning",
+            "below 2^31, since random numbers are addressed by a 32-bit step number",
+            steps,
+            "Take several runs with different seeds.",
+        )
 
 
 def check_init_scale(init_scale: float) -> float:

@@ -1,5 +1,7 @@
 """The warm-up: mode, coordinates, tickets of rows, and the draws of `iso.sample` given nothing but the model."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ from isotherm.sums import precision
 from isotherm.sums.fold import Part
 from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
-from isotherm.tuning.probe import Probe, Rows
+from isotherm.tuning.probe import Probe, Rows, _bins, _spread_out
 from support.monte_carlo import LIMIT
 
 RNG = np.random.default_rng(0)
@@ -107,7 +109,7 @@ def test_whitened_curvature_is_the_identity():
 
 def test_tickets_follow_the_noise_and_lower_it():
     squares = np.array([np.ones(1000), np.where(np.arange(1000) % 100, 1e-6, 1.0), np.zeros(1000)])
-    rows = Rows(squares, 1, 0.0)
+    rows = Rows(np.sqrt(squares).T, 1, 0.0)
     tickets = rows.tickets(1)
     assert (tickets >= 1).all()
     assert tickets.sum() == 2000  # of one shape, whatever the noise
@@ -116,11 +118,30 @@ def test_tickets_follow_the_noise_and_lower_it():
     assert rows.noise(1) == pytest.approx(1000 * squares[1].sum())
     assert rows.noise(1, tickets) == pytest.approx(2000 * np.sum(squares[1] / tickets))
     assert rows.noise(1, tickets) < rows.noise(1) / 40
+    assert rows.noise_of_weighted(1) == pytest.approx(
+        rows.noise(1, tickets), rel=0.02
+    )  # tickets are integers
     assert (rows.tickets(2) == 2).all()
 
 
+def test_points_of_the_probe_reach_both_ends_of_every_coordinate():
+    """A rare row is noisy at one end of one coordinate: no coordinate may miss it, whatever the key."""
+    for seed in range(3):
+        points = np.asarray(_spread_out(jnp.zeros(40), jnp.asarray(2.0), 8, jax.random.key(seed)))
+        np.testing.assert_allclose(
+            np.sort(points, axis=0), 2 * np.repeat(_bins(8)[:, None], 40, axis=1), rtol=1e-6
+        )
+        assert (
+            abs(np.corrcoef(points.T) - np.eye(40)).max() > 0.5
+        )  # coordinates are not in step with each other
+    z = np.random.default_rng(0).standard_normal(10**6)
+    ends = np.quantile(z, np.arange(9) / 8)
+    roots = [np.sqrt(np.mean(z[(z >= a) & (z <= b)] ** 2)) for a, b in pairwise(ends)]
+    np.testing.assert_allclose(np.abs(_bins(8)), roots, rtol=0.01)  # 10^6 / 8 numbers in each bin
+
+
 def test_the_probe_measures_the_noise():
-    """Against gradients of the rows of a logistic regression by hand; 6 probes of 2,000 rows and 5 directions."""
+    """Against gradients of the rows of a logistic regression by hand; 8 probes of 2,000 rows and 5 directions."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(2000, 5)) * [1, 1, 1, 1, 3]
     y = np.where(rng.random(2000) < 0.5, 1, -1)

@@ -69,7 +69,7 @@ class Estimator:
 def all_rows(rows: Rows, why: str) -> Estimator:
     """Return the estimator that uses all rows in each step."""
     reasons = (Reason("gradient", "all rows", why),)
-    return Estimator(None, None, 0.0, 0.0, _QUIET, rows.passes, reasons, rows.squares.shape[1])
+    return Estimator(None, None, 0.0, 0.0, _QUIET, rows.passes, reasons, rows.num_data)
 
 
 def cheapest(
@@ -77,7 +77,7 @@ def cheapest(
 ) -> Estimator:
     """Return control variates if they are worth their cost, else plain minibatches."""
     order, why = _order(rows)
-    T, num_data = float(posterior.temperature), rows.squares.shape[1]
+    T, num_data = float(posterior.temperature), rows.num_data
     if order == 0:
         uniform = np.ones(num_data, np.int64)
         worst = probe.lead(probe.density, uniform, np.zeros(0, int), key=keys[1])
@@ -108,7 +108,7 @@ def control(posterior: Posterior, point: Point, order: int) -> ControlVariate:
 
 def _order(rows: Rows) -> tuple[int, str]:
     """Return the order of expansion with the least noise for its cost, and why; 0 is a plain minibatch."""
-    noise = [rows.noise(order, rows.tickets(order) if order else None) for order in ORDERS]
+    noise = [rows.noise_of_weighted(order) if order else rows.noise(0) for order in ORDERS]
     noise_times_cost = [a * b for a, b in zip(noise, _COST, strict=True)]
     less = ", ".join(f"{_ratio(x, noise[0]):.2g} (order {k})" for k, x in enumerate(noise[1:], start=1))
     why = f"noise relative to plain minibatches: {less}"

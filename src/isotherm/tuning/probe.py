@@ -30,37 +30,48 @@ _TOP = 4096  # most rows that count as varying most; at most one in 8 of all
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Mean square of each row's gradient with respect to v, as `squares[order][row]`, and the passes it took.
+    """Root mean square of each row's gradient with respect to v, as `roots[row, order]`, and the passes it took.
 
     `size` is the number of parameters.
     """
 
-    squares: np.ndarray
+    roots: Float[np.ndarray, "rows orders"]
     size: int
     passes: float
 
+    @property
+    def num_data(self) -> int:
+        """The number of rows."""
+        return len(self.roots)
+
     def noise(self, order: int, tickets: np.ndarray | None = None) -> float:
         """Return the mean eigenvalue of C for batches of one row, drawn in proportion to `tickets`."""
-        squares = self.squares[order] / self.size
+        squares = np.square(self.roots[:, order], dtype=np.float64)
         if tickets is None:
-            return float(len(squares) * squares.sum())
-        return float(tickets.sum() * np.sum(squares / tickets))
+            return float(self.num_data * squares.sum()) / self.size
+        return float(tickets.sum(dtype=np.float64) * np.sum(squares / tickets)) / self.size
+
+    def noise_of_weighted(self, order: int) -> float:
+        """Return the same for `tickets(order)`, without rounding them to integers."""
+        return self.noise(order, 1 + self._shares(order))
 
     def top(self, order: int) -> np.ndarray:
         """Return the indices of the rows that vary most."""
-        num_data = self.squares.shape[1]
-        count = max(1, min(_TOP, num_data // 8))
-        return np.sort(np.argpartition(-self.squares[order], count - 1)[:count])
+        count = max(1, min(_TOP, self.num_data // 8))
+        return np.sort(np.argpartition(-self.roots[:, order], count - 1)[:count])
 
     def tickets(self, order: int) -> np.ndarray:
         """Return one ticket for each row, plus N more in proportion to how much the rows' gradients vary."""
-        root = np.sqrt(self.squares[order])
-        if not root.sum() > 0:
-            root = np.ones_like(root)
         # Rounding the running sums keeps the total at 2 N, so that compiled programs have one shape.
-        ends = np.round(np.cumsum(root) * (len(root) / root.sum())).astype(np.int64)
-        ends[-1] = len(root)
-        return 1 + np.diff(ends, prepend=0)
+        ends = np.rint(np.cumsum(self._shares(order)))
+        ends[-1] = self.num_data
+        return 1 + np.diff(ends, prepend=0).astype(np.int64)
+
+    def _shares(self, order: int) -> Float[np.ndarray, " rows"]:
+        """Return N numbers in proportion to the roots, with a mean of 1."""
+        root = self.roots[:, order].astype(np.float64)
+        total = root.sum()
+        return root * (self.num_data / total) if total > 0 else np.ones_like(root)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,15 +88,15 @@ class Probe:
 
     def all_rows(self, *, key: Key[Array, ""]) -> Rows:
         """Return the mean squares of all rows, from a few probes of each."""
-        return Rows(self._squares(self.data, key), tree.size(self.zero), 1.0)
+        return Rows(self._roots(self.data, key), tree.size(self.zero), 1.0)
 
     def again(self, rows: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
         """Return `rows` with more probes of those that vary most, which determine the largest eigenvalue of C."""
-        top, squares = rows.top(order), rows.squares.copy()
+        top, roots = rows.top(order), rows.roots.copy()
         chosen = picked(self.data, jnp.asarray(top, jnp.int32))
-        rounds = [self._squares(chosen, k) for k in jax.random.split(key, _AGAIN)]
-        squares[:, top] = np.mean(rounds, axis=0)
-        return Rows(squares, rows.size, rows.passes + len(rounds) * len(top) / squares.shape[1])
+        rounds = [self._roots(chosen, k) for k in jax.random.split(key, _AGAIN)]
+        roots[top] = np.sqrt(np.mean(np.square(rounds), axis=0))
+        return Rows(roots, rows.size, rows.passes + len(rounds) * len(top) / rows.num_data)
 
     def lead(self, density: Posterior, tickets: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]) -> float:
         """Return the largest eigenvalue of C for batches of one row of `density`, drawn in proportion to `tickets`.
@@ -118,15 +129,16 @@ class Probe:
 
     def _representatives(self, top: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows `top` and a few thousand others, and how many rows each of them stands for."""
-        others = np.delete(np.arange(num_rows(self.data)), top)
-        sampled = np.random.default_rng(0).permutation(others)[:_TOP]
-        copies = np.append(np.ones(len(top)), np.full(len(sampled), len(others) / max(len(sampled), 1)))
+        N = num_rows(self.data)
+        drawn = np.random.default_rng(0).integers(N, size=4 * _TOP) if N > 8 * _TOP else np.arange(N)
+        sampled = np.setdiff1d(drawn, top)
+        sampled = np.random.default_rng(1).permutation(sampled)[:_TOP]
+        copies = np.append(np.ones(len(top)), np.full(len(sampled), (N - len(top)) / max(len(sampled), 1)))
         return np.append(top, sampled), copies
 
-    def _squares(self, rows: PyTree, key: Key[Array, ""]) -> np.ndarray:
+    def _roots(self, rows: PyTree, key: Key[Array, ""]) -> Float[np.ndarray, "rows orders"]:
         function, spread = _Squares(self.density, self.zero), jnp.asarray(self.spread)
-        roots = each(function, rows, spread, key, numbers_per_row=4 * _PROBES)
-        return np.asarray(roots, np.float64).T ** 2
+        return np.asarray(each(function, rows, spread, key, numbers_per_row=4 * _PROBES))
 
 
 class _Squares(eqx.Module):
@@ -151,7 +163,9 @@ class _Squares(eqx.Module):
         first, second = jax.random.split(jax.random.clone(key))
         signs = jax.random.rademacher(second, (_PROBES, tree.size(self.zero)), tree.ravel(self.zero).dtype)
         directions = jax.vmap(lambda x: tree.unravel_like(x, self.zero))(signs)
-        squares = jnp.mean(jax.vmap(probe)(_spread_out(self.zero, spread, _PROBES, first), directions), axis=0)
+        squares = jnp.mean(
+            jax.vmap(probe)(_spread_out(self.zero, spread, _PROBES, first), directions), axis=0
+        )
         return jnp.sqrt(squares).T.astype(jnp.float32)
 
 

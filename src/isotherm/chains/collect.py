@@ -15,7 +15,7 @@ from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.moments import explained, finish
 from isotherm.chains.noise import measure
 from isotherm.chains.setup import Setup
-from isotherm.chains.verify import verified
+from isotherm.chains.verify import part_to_check, verified
 from isotherm.data.weighted import Weighted
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import Arithmetic, RunRecord, SamplerRecord, describe
@@ -211,7 +211,8 @@ def _arithmetic(ensemble: Ensemble, outcome: Outcome, setup: Setup, lanes: slice
         center,
     )
     rows_used = float(outcome.steps) * ensemble.length.num_chains * setup.batch_size
-    return verified(setup, ends, rows_used, key=jax.random.fold_in(ensemble.key, keys.VERIFICATION))
+    key = jax.random.fold_in(ensemble.key, keys.VERIFICATION)
+    return verified(setup, ends, part=part_to_check(setup, rows_used, key=key))
 
 
 def _record(

@@ -32,11 +32,10 @@ _SHARE = 0.1  # of the rows that a run without control variates evaluated, to be
 _FEWEST_ROWS = 4096
 
 
-def verified(setup: Setup, ends: PyTree[Array], rows_used: float, *, key: Key[Array, ""]) -> Arithmetic:
-    """Return the arithmetic of `setup` with what the check found.
+def verified(setup: Setup, ends: PyTree[Array], *, part: Part | None = None) -> Arithmetic:
+    """Return the arithmetic of `setup` with what the check found, on all rows or on `part` of them.
 
-    `ends` are the last positions of some chains, in the sampler's coordinates. A run with control variates is checked
-    on all rows; any other on a random part of them, in proportion to the `rows_used` by the run.
+    `ends` are two or more positions in the sampler's coordinates. The first and the last are used.
     """
     found, problem = setup.arithmetic, setup.problem
     if found is None or found.why_not_float64 is not None:
@@ -47,7 +46,6 @@ def verified(setup: Setup, ends: PyTree[Array], rows_used: float, *, key: Key[Ar
     )
     like = jax.tree.map(lambda x: x[0], ends)
     line = first + _NODES[:, None] * (last - first)
-    part = _part(setup, rows_used, key)
     scale = 1.0 if part is None else problem.num_data / part.count
     with precision.float64():
         wide = precision.widened(density)
@@ -86,7 +84,8 @@ def _kernel_density(setup: Setup, density: Posterior) -> tuple[Posterior, bool]:
     return density, gradient.all_rows
 
 
-def _part(setup: Setup, rows_used: float, key: Key[Array, ""]) -> Part | None:
+def part_to_check(setup: Setup, rows_used: float, *, key: Key[Array, ""]) -> Part | None:
+    """Return which rows a run that evaluated `rows_used` of them is checked on: all if it has control variates."""
     gradient, N = setup.kernel.gradient, setup.problem.num_data
     if isinstance(gradient, ControlVariate) and gradient.refresh is None:
         return None

@@ -14,6 +14,7 @@ from isotherm.chains.problem import Problem
 from isotherm.data.checks import unmasked, warn_if_unresolved
 from isotherm.data.rows import checked_rows, on_device
 from isotherm.posterior import Posterior
+from isotherm.sampling.constants import with_constants
 from isotherm.sampling.latents import refuse_row_latents
 from isotherm.sampling.shapes import has_chain_axis
 from isotherm.sums import precision
@@ -45,7 +46,7 @@ def prepare(
     free = freed(init, posterior)
     if not latents_allowed:
         refuse_row_latents(posterior, free, rows, num_chains=num_chains, init_per_chain=init_per_chain)
-    position, density = in_32_bits(free, posterior.unconstrained)
+    position, density = in_32_bits(free, with_constants(posterior).unconstrained)
     if float64:
         position = precision.widened(position)
     per_chain = has_chain_axis(position, density, rows, num_chains=num_chains, declared=init_per_chain)

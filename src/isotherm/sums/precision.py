@@ -67,12 +67,12 @@ def why_not_float64(posterior: Posterior, data: PyTree, theta: PyTree) -> str | 
     with float64():
         wide = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float64), theta)
         rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype), data)
+        total = lambda x, r: jnp.sum(posterior.row_log_likelihoods(x, r)) + posterior.prior_log_density(x)
         try:
-            gradient = jax.grad(lambda x, r: jnp.sum(posterior.row_log_likelihoods(x, r)))
             values = eqx.filter_eval_shape(posterior.row_log_likelihoods, wide, rows)
-            eqx.filter_eval_shape(gradient, wide, rows)
+            jax.jit(jax.grad(total)).lower(wide, rows)
         except Exception as error:  # the user's functions may raise anything
-            return f"the log-likelihood does not accept parameters in float64 ({type(error).__name__})"
+            return f"the log-density does not accept parameters in float64 ({type(error).__name__})"
     if values.dtype != jnp.float64:
         return f"the log-likelihood returns {values.dtype} for parameters in float64"
     return None

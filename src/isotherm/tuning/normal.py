@@ -14,6 +14,7 @@ from isotherm.chains import advice
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
+from isotherm.chains.verify import verified
 from isotherm.covariance import Dense, Diagonal
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.kernel import Kernel
@@ -21,6 +22,8 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.samplers import CCAdL
 from isotherm.sums import precision
+from isotherm.sums.fold import Part
+from isotherm.sums.totals import stacked
 from isotherm.tuning.estimator import Estimator, all_rows, cheapest, control
 from isotherm.tuning.metric import NotNormal, find_metric
 from isotherm.tuning.newton import Point, climb
@@ -32,6 +35,7 @@ _STEP, _FRICTION = 0.7, 1.0  # step size times the stiffest frequency; friction 
 _DENSE_CONTROL = 128  # most parameters for a dense noise covariance, with plain minibatches
 _THERMAL_MASS = 100.0  # smallest
 _MOST_PARAMETERS = 1000  # for which a Hessian is computed
+_CHECKED_ROWS = 2**14  # by which the force in the precision of the chains is compared with that in float64
 _SLOWEST = 25.0  # longest relaxation, in steps, that thinning and burn-in allow for
 
 
@@ -51,22 +55,29 @@ def tune_normal(
     size = tree.size(problem.init)
     if size > _MOST_PARAMETERS:
         return NotNormal(f"{size} parameters are too many for a Hessian")
-    wide, began = problem.why_not_float64 is None, time.perf_counter()
+    wide, began, keys = problem.why_not_float64 is None, time.perf_counter(), jax.random.split(key)
     with precision.float64(wide):
         density = precision.widened(problem.density) if wide else problem.density
         start = precision.widened(problem.init) if wide else problem.init
         choice = _choose(
-            problem, density, start, key=key, batch_size=batch_size, say=say, stacklevel=stacklevel + 1
+            problem, density, start, key=keys[0], batch_size=batch_size, say=say, stacklevel=stacklevel + 1
         )
     if isinstance(choice, NotNormal):
         return choice
     with precision.float64(choice.arithmetic.dtype == "float64"):
-        return _setup(problem, choice, time.perf_counter() - began)
+        setup = _setup(problem, choice, began)
+    if choice.in_float64 is None or _is_accurate(setup, key=keys[1]):
+        return setup
+    with precision.float64():
+        return _setup(problem, choice.in_float64, began)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Choice:
-    """What the warm-up has chosen. `point` is the mode, in the precision in which chains run."""
+    """What the warm-up has chosen. `point` is the mode, in the precision in which chains run.
+
+    `in_float64` is the same choice for chains in float64, if those are possible and were not chosen.
+    """
 
     point: Point
     estimator: Estimator
@@ -78,9 +89,19 @@ class _Choice:
     thinning: int
     reasons: tuple[Reason, ...]
     passes: float
+    in_float64: "_Choice | None" = None
 
 
-def _setup(problem: Problem, choice: _Choice, seconds: float) -> Setup:
+def _is_accurate(setup: Setup, *, key: Key[Array, ""]) -> bool:
+    """Return whether chains in this precision compute the force well, judging by some of the rows."""
+    rng, zero = np.random.default_rng(0), tree.zeros_like(setup.problem.init)
+    v = setup.problem.temperature**0.5 * rng.standard_normal((2, tree.size(zero)))
+    part = Part(key, _CHECKED_ROWS) if setup.problem.num_data > _CHECKED_ROWS else None
+    error = verified(setup, stacked(v, zero), part=part).force_error
+    return error is not None and error < HELD
+
+
+def _setup(problem: Problem, choice: _Choice, began: float) -> Setup:
     size, point, estimator = tree.size(problem.init), choice.point, choice.estimator
     sampler = CCAdL(
         choice.step_size,
@@ -106,7 +127,7 @@ def _setup(problem: Problem, choice: _Choice, seconds: float) -> Setup:
         thinning=choice.thinning,
         reasons=choice.reasons,
         passes=choice.passes,
-        seconds=seconds,
+        seconds=time.perf_counter() - began,
         arithmetic=choice.arithmetic,
     )
 
@@ -165,6 +186,7 @@ def _choose(
     relaxation = min(max(damping / slowest, 1 / damping) / h, _SLOWEST)
     burn_in, thinning = math.ceil(20 * relaxation), max(1, round(2 * relaxation))
     point, arithmetic = _held(problem, metric.point)
+    in_float64 = _in_float64(problem, metric.point) if arithmetic.why_not_float64 is None else None
     reasons = (
         Reason(
             "mode",
@@ -178,9 +200,8 @@ def _choose(
         Reason("friction", f"{A:.3g}", f"the slowest direction has frequency {math.sqrt(slowest):.2g}"),
         Reason("burn_in", str(burn_in), "20 decorrelation times"),
         Reason("thinning", str(thinning), f"chains decorrelate in about {relaxation:.1f} steps"),
-        _about(arithmetic, problem),
     )
-    return _Choice(
+    choice = _Choice(
         point=point,
         estimator=estimator,
         arithmetic=arithmetic,
@@ -189,9 +210,16 @@ def _choose(
         friction=A,
         burn_in=burn_in,
         thinning=thinning,
-        reasons=reasons,
+        reasons=(*reasons, _about(arithmetic, problem)),
         passes=top.passes + metric.passes + spent + tail_passes + estimator.passes,
     )
+    if in_float64 is None or arithmetic.dtype == "float64":
+        return choice
+    why = Reason("arithmetic", "float64", f"{arithmetic.dtype} does not give the force to {HELD:g} sd")
+    wider = dataclasses.replace(
+        choice, point=in_float64[0], arithmetic=in_float64[1], reasons=(*reasons, why)
+    )
+    return dataclasses.replace(choice, in_float64=wider)
 
 
 def _held(problem: Problem, point: Point) -> tuple[Point, Arithmetic]:
@@ -199,9 +227,13 @@ def _held(problem: Problem, point: Point) -> tuple[Point, Arithmetic]:
     dtype, why_not = tree.ravel(problem.init).dtype, problem.why_not_float64
     error = rounding_error(point.frame, problem.temperature**0.5, dtype)
     if why_not is None and (problem.float64 or error > HELD):
-        wide = np.dtype(np.float64)
-        return point, Arithmetic(str(wide), rounding_error(point.frame, problem.temperature**0.5, wide))
+        return _in_float64(problem, point)
     return rounded(point, problem.init), Arithmetic(str(dtype), error, why_not)
+
+
+def _in_float64(problem: Problem, point: Point) -> tuple[Point, Arithmetic]:
+    wide = np.dtype(np.float64)
+    return point, Arithmetic(str(wide), rounding_error(point.frame, problem.temperature**0.5, wide))
 
 
 def _about(arithmetic: Arithmetic, problem: Problem) -> Reason:

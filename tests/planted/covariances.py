@@ -48,8 +48,8 @@ COVARIANCES = (
         "diagonal-average-keeps-the-latest-only",
         "The diagonal average never counts its batches, so the latest has all the weight.",
         "Diagonal.update",
-        "return Average(t, blend(",
-        "return Average(average.count, blend(",
+        "t, blend(average.operator, estimate.contrasts, self.kappa(t, narrowest(average.operator)))",
+        "average.count,\n            blend(average.operator, estimate.contrasts, self.kappa(t, narrowest(average.operator))),",
         RUNNING,
     ),
     Bug(

@@ -16,6 +16,7 @@ from isotherm.sums.fold import Part
 from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
 from isotherm.tuning.probe import Probe, Rows, _bins, _spread_out
+from isotherm.tuning.sketch import sketch
 from support.monte_carlo import LIMIT
 
 RNG = np.random.default_rng(0)
@@ -306,6 +307,22 @@ def test_what_a_warm_up_cannot_do_is_refused():
     for call, message in cases:
         with pytest.raises((ValueError, TypeError), match=message):
             call()
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_sketch_uses_every_row_at_one_of_the_points():
+    """Also the only row with a rare feature. The rows' gradients are the rows, whatever the point."""
+    x = np.random.default_rng(8).normal(size=(103, 3)).astype(np.float32)
+    x[:, 2] = 0
+    x[57, 2] = 2
+    posterior = iso.Posterior(
+        lambda w, row: row @ w, lambda w: -0.5 * jnp.sum(jnp.asarray([1.0, 4.0, 0.0]) * w**2)
+    )
+    points = jnp.asarray(np.random.default_rng(9).normal(size=(4, 3)), jnp.float32)
+    chart = sketch(posterior, jnp.asarray(x), points, key=jax.random.key(0))
+    curvature = np.sum(x.astype(np.float64) ** 2, axis=0) + np.array([1.0, 4.0, 0.0])
+    np.testing.assert_allclose(chart.scale, 1 / np.sqrt(curvature), rtol=1e-5)
+    np.testing.assert_allclose(chart.center, points.mean(axis=0), rtol=1e-6)
 
 
 @pytest.mark.slow

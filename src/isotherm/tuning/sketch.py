@@ -40,9 +40,9 @@ def sketch(
     num_data = jax.tree.leaves(data)[0].shape[0]
     thetas = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(count)]
     # Every row is used, at one of the points, since a rare feature occurs in few rows.
-    bounds = np.linspace(0, num_data, count + 1).astype(int)
+    bounds, order = np.linspace(0, num_data, count + 1).astype(int).tolist(), keys[2]
     parts = [
-        fold(_Squares(posterior), data, theta, numbers_per_row=tree.size(theta), part=Part(keys[2], *ends))
+        fold(_Squares(posterior), data, theta, numbers_per_row=tree.size(theta), part=Part(order, *ends))
         for theta, ends in zip(thetas, zip(bounds[1:], bounds[:-1], strict=True), strict=True)
     ]
     square = jax.tree.map(lambda *x: np.sum(x, axis=0), *parts)

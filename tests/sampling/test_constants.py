@@ -20,7 +20,7 @@ def by_closure():
 
 
 def by_default():
-    return lambda w, scale=np.array([1.0, 2.0]): -0.5 * jnp.sum((w / scale) ** 2)
+    return lambda w, scale=SCALE: -0.5 * jnp.sum((w / scale) ** 2)
 
 
 def by_global():

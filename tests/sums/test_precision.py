@@ -48,7 +48,7 @@ def sound(w, row):
     [
         (sound, None),
         (casts, "the log-likelihood returns float32 for parameters in float64"),
-        (carries, "the log-likelihood does not accept parameters in float64 (TypeError)"),
+        (carries, "the log-density does not accept parameters in float64 (TypeError)"),
     ],
 )
 def test_a_likelihood_that_fixes_float32_is_found(log_likelihood, why):

@@ -8,11 +8,9 @@ them: they differ if the log-likelihood has jumps, which its gradient does not s
 import dataclasses
 import math
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
 from isotherm.chains.setup import Setup
@@ -21,7 +19,7 @@ from isotherm.gradients.control_variate import ControlVariate
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.sums import precision
-from isotherm.sums.fold import Part, fold
+from isotherm.sums.fold import Part
 from isotherm.sums.totals import prior_gradients, stacked, values_and_gradients
 
 # Lobatto's rule on [0, 1], exact for polynomials of degree 7, and Simpson's on three of its nodes.
@@ -53,9 +51,9 @@ def verified(setup: Setup, ends: PyTree[Array], *, part: Part | None = None) -> 
         values, gradients = values_and_gradients(wide, data, points, part=part)
         priors = prior_gradients(wide, points)
     values, gradients = scale * values + priors[0], scale * gradients + priors[1]
-    kernel_density, exact = _kernel_density(setup, density)
+    kernel_density = _kernel_density(setup, density)
     few = stacked(line[[0, -1]], like)
-    forces = fold(_Forces(kernel_density, exact), data, few, part=part)
+    _, forces = values_and_gradients(kernel_density, data, few, part=part)
     forces = scale * forces + prior_gradients(kernel_density, few)[1]
     T = problem.temperature
     error = float(np.sqrt(np.mean((forces - gradients[[0, -1]]) ** 2))) / T**0.5
@@ -76,12 +74,15 @@ def _density(setup: Setup) -> Posterior:
     return density if coordinates is None else in_coordinates(density, coordinates)
 
 
-def _kernel_density(setup: Setup, density: Posterior) -> tuple[Posterior, bool]:
-    """Return the density whose rows the kernel differentiates, and whether it does so with full products."""
+def _kernel_density(setup: Setup, density: Posterior) -> Posterior:
+    """Return the density whose rows the kernel differentiates.
+
+    Its matrix products have full precision here, also where a plain minibatch leaves it to the user's settings.
+    """
     gradient = setup.kernel.gradient
     if isinstance(gradient, ControlVariate) and gradient.refresh is None:
-        return gradient.expanded, True
-    return density, gradient.all_rows
+        return gradient.expanded
+    return density
 
 
 def part_to_check(setup: Setup, rows_used: float, *, key: Key[Array, ""]) -> Part | None:
@@ -92,16 +93,3 @@ def part_to_check(setup: Setup, rows_used: float, *, key: Key[Array, ""]) -> Par
     evaluations = 2 * len(_NODES) + 2
     count = max(_FEWEST_ROWS, int(_SHARE * rows_used / evaluations))
     return None if count >= N else Part(key, count)
-
-
-class _Forces(eqx.Module):
-    """The gradient at several points, summed over a block as the kernel computes it."""
-
-    density: Posterior
-    exact: bool = eqx.field(static=True)
-
-    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], points: PyTree[Array]) -> Float[Array, "m d"]:
-        likelihoods = self.density.row_log_likelihoods
-        likelihoods = precision.exact(likelihoods) if self.exact else likelihoods
-        total = lambda x: jnp.sum(jnp.where(valid, likelihoods(x, rows), 0))
-        return jax.lax.map(lambda x: tree.ravel(jax.grad(total)(x)), points)

@@ -177,7 +177,7 @@ def _about_arithmetic(draws: "Draws") -> Iterator[str]:
     elif arithmetic.force_error is not None and not arithmetic.force_error <= _FORCE_LIMIT:
         yield (
             f"the force that the chains used differs from the gradient in float64 by {arithmetic.force_error:.2g} "
-            f"standard deviations (rms), by rounding in {arithmetic.dtype}: {repair}"
+            f"standard deviations (rms). If that is rounding in {arithmetic.dtype}, {repair}"
         )
     if arithmetic.density_error is not None:
         tolerance = _JUMP_LIMIT + arithmetic.integration_error

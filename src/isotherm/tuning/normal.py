@@ -22,7 +22,6 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.samplers import CCAdL
 from isotherm.sums import precision
-from isotherm.sums.fold import Part
 from isotherm.sums.totals import stacked
 from isotherm.tuning.estimator import Estimator, all_rows, cheapest, control
 from isotherm.tuning.metric import NotNormal, find_metric
@@ -35,7 +34,7 @@ _STEP, _FRICTION = 0.7, 1.0  # step size times the stiffest frequency; friction 
 _DENSE_CONTROL = 128  # most parameters for a dense noise covariance, with plain minibatches
 _THERMAL_MASS = 100.0  # smallest
 _MOST_PARAMETERS = 1000  # for which a Hessian is computed
-_CHECKED_ROWS = 2**14  # by which the force in the precision of the chains is compared with that in float64
+_CHECK_PASSES = 2  # of the check whether float32 gives the force
 _SLOWEST = 25.0  # longest relaxation, in steps, that thinning and burn-in allow for
 
 
@@ -55,18 +54,18 @@ def tune_normal(
     size = tree.size(problem.init)
     if size > _MOST_PARAMETERS:
         return NotNormal(f"{size} parameters are too many for a Hessian")
-    wide, began, keys = problem.why_not_float64 is None, time.perf_counter(), jax.random.split(key)
+    wide, began = problem.why_not_float64 is None, time.perf_counter()
     with precision.float64(wide):
         density = precision.widened(problem.density) if wide else problem.density
         start = precision.widened(problem.init) if wide else problem.init
         choice = _choose(
-            problem, density, start, key=keys[0], batch_size=batch_size, say=say, stacklevel=stacklevel + 1
+            problem, density, start, key=key, batch_size=batch_size, say=say, stacklevel=stacklevel + 1
         )
     if isinstance(choice, NotNormal):
         return choice
     with precision.float64(choice.arithmetic.dtype == "float64"):
         setup = _setup(problem, choice, began)
-    if choice.in_float64 is None or _is_accurate(setup, key=keys[1]):
+    if choice.in_float64 is None or _is_accurate(setup):
         return setup
     with precision.float64():
         return _setup(problem, choice.in_float64, began)
@@ -92,12 +91,11 @@ class _Choice:
     in_float64: "_Choice | None" = None
 
 
-def _is_accurate(setup: Setup, *, key: Key[Array, ""]) -> bool:
-    """Return whether chains in this precision compute the force well, judging by some of the rows."""
+def _is_accurate(setup: Setup) -> bool:
+    """Return whether chains in this precision compute the force well, at two points of the posterior."""
     rng, zero = np.random.default_rng(0), tree.zeros_like(setup.problem.init)
     v = setup.problem.temperature**0.5 * rng.standard_normal((2, tree.size(zero)))
-    part = Part(key, _CHECKED_ROWS) if setup.problem.num_data > _CHECKED_ROWS else None
-    error = verified(setup, stacked(v, zero), part=part).force_error
+    error = verified(setup, stacked(v, zero)).force_error
     return error is not None and error < HELD
 
 
@@ -126,7 +124,7 @@ def _setup(problem: Problem, choice: _Choice, began: float) -> Setup:
         burn_in=choice.burn_in,
         thinning=choice.thinning,
         reasons=choice.reasons,
-        passes=choice.passes,
+        passes=choice.passes + (0 if choice.in_float64 is None else _CHECK_PASSES),
         seconds=time.perf_counter() - began,
         arithmetic=choice.arithmetic,
     )

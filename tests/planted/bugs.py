@@ -2,6 +2,7 @@
 
 from planted.bug import Bug
 from planted.covariances import COVARIANCES
+from planted.factors import FACTORS
 from planted.noise import NOISE
 from planted.outputs import OUTPUTS
 from planted.runs import RUNS
@@ -10,4 +11,14 @@ from planted.steps import STEPS
 from planted.symmetric import SYMMETRIC
 from planted.tuned import TUNED
 
-BUGS: tuple[Bug, ...] = (*NOISE, *COVARIANCES, *SAMPLERS, *SYMMETRIC, *STEPS, *RUNS, *TUNED, *OUTPUTS)
+BUGS: tuple[Bug, ...] = (
+    *NOISE,
+    *COVARIANCES,
+    *FACTORS,
+    *SAMPLERS,
+    *SYMMETRIC,
+    *STEPS,
+    *RUNS,
+    *TUNED,
+    *OUTPUTS,
+)

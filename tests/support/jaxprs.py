@@ -1,4 +1,4 @@
-"""The intermediate values of a function, from its jaxpr."""
+"""The operations of a function and their results, from its jaxpr."""
 
 
 def intermediates(jaxpr):
@@ -10,3 +10,16 @@ def intermediates(jaxpr):
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
                     yield from intermediates(inner)
+
+
+def equations(jaxpr, without=None):
+    """Yield all equations, including those of nested computations except in primitives called `without`."""
+    for equation in jaxpr.eqns:
+        yield equation
+        if equation.primitive.name == without:
+            continue
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else [value]:
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from equations(inner, without)

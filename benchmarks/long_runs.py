@@ -59,11 +59,11 @@ def started(name: str, chains: int) -> tuple[loop.Program, loop.Lane]:
     root = np.linalg.cholesky(covariance_of(name))
     gradient = Noisy(jnp.asarray(PRECISION, jnp.float32), jnp.asarray(root, jnp.float32))
     kernel = iso.extend.Kernel(sampler, gradient, num_data=2, batch_size=2)
-    key, starts = jax.random.split(jax.random.key(0))
+    key, starts = jax.random.split(jax.random.key(1))
     program = loop.Program(kernel, jnp.zeros(2), jax.random.split(key, chains), None, stacked=False)
     sd = jnp.asarray(1 / np.sqrt(np.diag(PRECISION)), jnp.float32)
     lanes = loop.start(program, sd * jax.random.normal(starts, (chains, 2)))
-    return program, loop.settle(program, lanes, jnp.asarray(0))
+    return program, loop.restart_averages(program, lanes, jnp.asarray(0))
 
 
 def average_over_truth(name: str, lanes: loop.Lane) -> np.ndarray:
@@ -86,30 +86,33 @@ def sums_of(lanes: loop.Lane) -> dict[str, np.ndarray]:
     }
 
 
-def quarter_of(name: str, program: loop.Program, lanes: loop.Lane, steps: int) -> tuple[loop.Lane, dict]:
-    """Run a quarter, and return the chains after it with its figures: mean and standard error over chains."""
-    before, kept_rows = sums_of(lanes), steps // CHUNKS // THINNING
-    xi, averages = [], []
-    for _ in range(CHUNKS):
-        lanes, kept = loop.advance(
-            program,
-            lanes,
-            jnp.asarray(kept_rows),
-            jnp.asarray(THINNING),
-            jnp.asarray(True),
-            capacity=kept_rows,
-        )
-        xi.append(np.asarray(kept.stats["xi"], np.float64).mean(axis=0))
-        averages.append(average_over_truth(name, lanes))
+def chunk_of(name: str, program: loop.Program, lanes: loop.Lane, kept: int) -> tuple[loop.Lane, dict]:
+    """Run a chunk of `kept * THINNING` steps, and return the chains after it with the figures of each chain."""
+    before = sums_of(lanes)
+    lanes, rows = loop.advance(
+        program, lanes, jnp.asarray(kept), jnp.asarray(THINNING), jnp.asarray(True), capacity=kept
+    )
     during = {key: x - before[key] for key, x in sums_of(lanes).items()}
     theta, _, g, theta_g = np.moveaxis(during["theta"] / during["steps"][:, None, None], 1, 0)
-    figures = {
-        "average": np.mean(averages, axis=0),
-        "xi": np.mean(xi, axis=0),
+    return lanes, {
+        "average": average_over_truth(name, lanes),
+        "xi": np.asarray(rows.stats["xi"], np.float64).mean(axis=0),
         "kinetic": during["kinetic"] / during["steps"],
         "configurational": np.mean(theta_g - theta * g, axis=1),
     }
-    return lanes, {key: [float(x.mean()), float(x.std(ddof=1) / len(x) ** 0.5)] for key, x in figures.items()}
+
+
+def quarter_of(name: str, program: loop.Program, lanes: loop.Lane, steps: int) -> tuple[loop.Lane, dict]:
+    """Run a quarter, and return the chains after it with its figures: mean and standard error.
+
+    Chunks are far longer than the correlations of a chain, so the error comes from their spread.
+    """
+    chunks = []
+    for _ in range(CHUNKS):
+        lanes, figures = chunk_of(name, program, lanes, steps // CHUNKS // THINNING)
+        chunks.append(figures)
+    all_of = {key: np.ravel([figures[key] for figures in chunks]) for key in chunks[0]}
+    return lanes, {key: [float(x.mean()), float(x.std(ddof=1) / len(x) ** 0.5)] for key, x in all_of.items()}
 
 
 def run(name: str, steps: int, chains: int) -> list[dict]:

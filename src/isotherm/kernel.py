@@ -14,6 +14,8 @@ from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler
 from isotherm.transforms import Constraint
 
+_FACTORED_SEED = 4  # times as many batches before an average is factored
+
 
 class Visit(eqx.Module):
     """The position at which a step evaluated the gradient, and the estimate, in the sampler's coordinates."""
@@ -104,6 +106,8 @@ class Kernel(eqx.Module):
         if covariance is None:
             return state
         batches, contrasts = covariance.seed(tree.size(state.position))
+        if state.covariance.factors is not None:  # these are used for many steps as they are
+            batches *= _FACTORED_SEED
         if batches == 0 or self.gradient.all_rows:
             return state
         # The contrasts of one batch of n rows have a rank of n - 1 at most.

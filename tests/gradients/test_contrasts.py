@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
+from isotherm.gradients import minibatch
 from isotherm.gradients.minibatch import BatchNoise
 from support.jaxprs import intermediates
 from support.monte_carlo import assert_mean
@@ -61,9 +62,13 @@ def assert_equal(got, want):
 
 
 @cases
-def test_halves(design, posterior):
-    """E[z z'] = C, for batches of odd size too; and z is a contrast, so its mean is 0."""
-    _, z, *_ = estimates(posterior, design, HALVES)
+@pytest.mark.parametrize("one_linearisation", [True, False])
+def test_halves(design, posterior, one_linearisation, monkeypatch):
+    """E[z z'] = C, for batches of odd size too; and z is a contrast, so its mean is 0. By both ways to compute it."""
+    monkeypatch.setattr(minibatch, "_cheap_backward", lambda position, batch: one_linearisation)
+    force, z, log_density, _ = estimates(posterior, design, HALVES)
+    assert_equal(force.mean(axis=0), row_gradients().sum(axis=0) + PRIOR_GRADIENT)
+    np.testing.assert_allclose(log_density, estimates(posterior, design)[2], rtol=ROUNDING)
     assert z.shape[1:] == (1, DIMENSION)
     want = covariance_of_the_force(design[0])
     assert_equal(second_moment(z), want)

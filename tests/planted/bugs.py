@@ -2,6 +2,7 @@
 
 from planted.bug import Bug
 from planted.covariances import COVARIANCES
+from planted.factors import FACTORS
 from planted.noise import NOISE
 from planted.outputs import OUTPUTS
 from planted.rows import ROWS
@@ -17,6 +18,7 @@ BUGS: tuple[Bug, ...] = (
     *SUMS,
     *NOISE,
     *COVARIANCES,
+    *FACTORS,
     *SAMPLERS,
     *SYMMETRIC,
     *STEPS,

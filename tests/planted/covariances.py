@@ -95,9 +95,9 @@ COVARIANCES = (
     Bug(
         "dense-negative-variance-by-its-size",
         "Where the dense noise would need a negative variance it gets the absolute value instead of none.",
-        "DenseOperator.sqrt_remainder",
-        "root = jnp.sqrt(jnp.maximum(remainder, 0))",
-        "root = jnp.sqrt(jnp.abs(remainder))",
+        "EigenOperator.sqrt_remainder",
+        "jnp.sqrt(jnp.maximum(remainder, 0))",
+        "jnp.sqrt(jnp.abs(remainder))",
         OPERATORS,
     ),
     Bug(

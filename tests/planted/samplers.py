@@ -178,8 +178,8 @@ SAMPLERS = (
         "sghmc-covariance-lags",
         "SGHMC corrects with the average before this step's batch instead of after it.",
         "SGHMC.kick",
-        "state = self.learn(state, estimate)",
-        "before, state = state, self.learn(state, estimate)",
+        "state = self._refreshed(",
+        "before, state = state, self._refreshed(",
         STEP,
         also=(
             (

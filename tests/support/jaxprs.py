@@ -1,15 +1,17 @@
 """The equations and intermediate values of a function, from its jaxpr."""
 
 
-def equations(jaxpr):
-    """Yield all equations, including those of nested computations."""
+def equations(jaxpr, without=None):
+    """Yield all equations, including those of nested computations except in primitives called `without`."""
     for equation in jaxpr.eqns:
         yield equation
+        if equation.primitive.name == without:
+            continue
         for value in equation.params.values():
             for inner in value if isinstance(value, tuple | list) else [value]:
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
-                    yield from equations(inner)
+                    yield from equations(inner, without)
 
 
 def intermediates(jaxpr):

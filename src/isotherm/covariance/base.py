@@ -37,11 +37,16 @@ class Operator(eqx.Module):
 
 
 class Average(eqx.Module):
-    """The running average of C after `count` batches. `pending` holds what is yet to be added in bulk."""
+    """The running average of C after `count` batches.
+
+    `pending` holds what is yet to be added in bulk, `factors` an earlier average in a form whose inverse and root are
+    cheap; `None` if the sampler or the kind of covariance needs neither.
+    """
 
     count: Int[Array, ""]
     operator: Any  # the `Operator` of this kind of covariance
     pending: PyTree = None
+    factors: Any = None
 
 
 SMALLEST_WEIGHT = 2.0**-17
@@ -55,6 +60,7 @@ least 100 d) up to d = 1,300.
 
 Averaging = float | Callable[[Int[Array, ""]], Array]
 Estimate = Literal["contrasts", "exact"]
+Form = Literal["inverse", "root"]  # which function of C a step applies
 
 
 class Covariance(eqx.Module):
@@ -112,6 +118,19 @@ class Covariance(eqx.Module):
     @abc.abstractmethod
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
         """Return the average with the noise of one more batch."""
+
+    def factored(self, average: Average, form: Form) -> Average:
+        """Return an empty average that also keeps factors, for a sampler that applies the inverse or the root of C.
+
+        The same average if the operator of this kind needs none.
+        """
+        del form
+        return average
+
+    def refreshed(self, average: Average, c: Float[Array, ""]) -> Average:
+        """Return the average with new factors if they are due; c is that of `solve_shifted` or `sqrt_remainder`."""
+        del c
+        return average
 
     @abc.abstractmethod
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:

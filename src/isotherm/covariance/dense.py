@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
-from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
+from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Form, Operator
+from isotherm.covariance.factors import Factors, eigenvectors
 from isotherm.records import GradientEstimate
 
 _SEED_BLOCK = 64  # contrasts per batch while seeding
@@ -30,16 +31,14 @@ class DenseOperator(Operator):
         return tree.unravel_like(jax.scipy.linalg.cho_solve(factor, tree.ravel(x)), x)
 
     def sqrt_remainder(self, c: Float[Array, ""], x: PyTree) -> tuple[PyTree, Int[Array, ""]]:
-        eigenvalues, vectors = jnp.linalg.eigh(self.matrix)
-        remainder = 1 - c.astype(eigenvalues.dtype) * eigenvalues
-        root = jnp.sqrt(jnp.maximum(remainder, 0))
-        # The symmetric root is continuous in C, and the identity where C = 0.
-        y = _matmul(vectors, root * _matmul(vectors.T, tree.ravel(x)))
-        return tree.unravel_like(y, x), jnp.sum(remainder < 0, dtype=jnp.int32)
+        return eigenvectors(self.matrix).sqrt_remainder(c, x)
 
 
 class Dense(Covariance):
     """The full matrix: O(d^2) memory and work per step.
+
+    Samplers that apply an inverse or a root of C take that of an earlier average, and renew it when a tenth of the
+    present average is newer.
 
     **Arguments:**
 
@@ -76,11 +75,22 @@ class Dense(Covariance):
         z = jax.vmap(tree.ravel)(estimate.contrasts).astype(old.dtype)
         # One contrast is an outer product, which the compiler fuses with the average.
         new = z[0][:, None] * z[0][None, :] if z.shape[0] == 1 else _matmul(z.T, z) / z.shape[0]
-        return Average(t, DenseOperator((1 - kappa) * old + kappa * new))
+        factors = None if average.factors is None else average.factors.older(kappa)
+        return Average(t, DenseOperator((1 - kappa) * old + kappa * new), factors=factors)
+
+    def factored(self, average: Average, form: Form) -> Average:
+        factors = Factors.of_zero(average.operator.matrix, form)
+        return Average(average.count, average.operator, factors=factors)
+
+    def refreshed(self, average: Average, c: Float[Array, ""]) -> Average:
+        if average.factors is None:
+            return average
+        factors = average.factors.refreshed(average.operator.matrix, c)
+        return Average(average.count, average.operator, factors=factors)
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
         del estimate
-        return average.operator
+        return average.operator if average.factors is None else average.factors.operator
 
 
 def _matmul(a: Array, b: Array) -> Array:

@@ -59,9 +59,8 @@ class Diagonal(Covariance):
 
     def update(self, average: Average, estimate: GradientEstimate) -> Average:
         t = average.count + 1
-        return Average(
-            t, blend(average.operator, estimate.contrasts, self.kappa(t, narrowest(average.operator)))
-        )
+        kappa = self.kappa(t, narrowest(average.operator))
+        return Average(t, blend(average.operator, estimate.contrasts, kappa))
 
     def operator(self, average: Average, estimate: GradientEstimate) -> Operator:
         del estimate

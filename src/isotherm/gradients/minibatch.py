@@ -58,7 +58,8 @@ class Minibatch(Gradient):
             estimate = _force(posterior, position, batch, batch.num_data / batch.size)
         if not needs.operator:
             return estimate
-        operator: LinearOperator = BatchNoise(posterior, position, batch, halved=needs.contrasts == 1)
+        halved = needs.contrasts == 1 and not _cheap_backward(position, batch)
+        operator: LinearOperator = BatchNoise(posterior, position, batch, halved=halved)
         return eqx.tree_at(lambda x: x.operator, estimate, operator, is_leaf=lambda x: x is None)
 
 
@@ -134,6 +135,15 @@ def _split(batch: Batch) -> list[tuple[PyTree, Array | None]]:
     return [jax.tree.map(lambda x: x[:first], both), jax.tree.map(lambda x: x[first:], both)]
 
 
+def _cheap_backward(position: PyTree, batch: Batch) -> bool:
+    """Whether a second backward pass costs less than a copy of the rows in two halves.
+
+    So it is for regressions, which have about as many parameters as a row has numbers. For networks it is not.
+    """
+    numbers = sum(x.size for x in jax.tree.leaves(batch.rows)) / batch.size
+    return tree.size(position) <= 2 * numbers
+
+
 def _values(posterior: Posterior, theta: PyTree, rows: PyTree, weights: Array | None) -> Float[Array, " n"]:
     """Return the weighted log-likelihood of each row."""
     values = posterior.row_log_likelihoods(theta, rows)
@@ -150,18 +160,26 @@ def _force(posterior: Posterior, position: PyTree, batch: Batch, scale: float) -
 
 
 def _halves(posterior: Posterior, position: PyTree, batch: Batch) -> GradientEstimate:
-    # Two calls and not a vmapped one: a batched matrix product is several times slower on a CPU.
-    total = lambda theta, *part: jnp.sum(_values(posterior, theta, *part))
-    (value_a, sum_a), (value_b, sum_b) = (
-        jax.value_and_grad(total)(position, *part) for part in _split(batch)
-    )
     a = batch.size // 2
     b = batch.size - a
+    if _cheap_backward(position, batch):
+        values, pull = jax.vjp(lambda theta: _values(posterior, theta, batch.rows, batch.weights), position)
+        first = (jnp.arange(batch.size) < a).astype(values.dtype)
+        sums = jax.vmap(lambda weights: pull(weights)[0])(jnp.stack([first, 1 - first]))
+        sum_a, sum_b = (jax.tree.map(lambda x, i=i: x[i], sums) for i in (0, 1))
+        value = jnp.sum(values)
+    else:
+        # Two calls and not a vmapped one: a batched matrix product is several times slower on a CPU.
+        total = lambda theta, *part: jnp.sum(_values(posterior, theta, *part))
+        (value_a, sum_a), (value_b, sum_b) = (
+            jax.value_and_grad(total)(position, *part) for part in _split(batch)
+        )
+        value = value_a + value_b
     # (s_A/a - s_B/b) / sqrt(1/a + 1/b) has covariance V, up to `half_factor`.
     c = _scale(batch, batch.half_factor) / (1 / a + 1 / b) ** 0.5
     contrast = jax.tree.map(lambda x, y: (c / a * x - c / b * y)[None], sum_a, sum_b)
     total_sum = jax.tree.map(jnp.add, sum_a, sum_b)
-    return _with_prior(posterior, position, batch, total_sum, value_a + value_b, contrast)
+    return _with_prior(posterior, position, batch, total_sum, value, contrast)
 
 
 def _signs(

@@ -77,7 +77,8 @@ class AdaptiveLangevin(MomentumSampler):
         step = jnp.zeros((), jnp.int32)
         momentum = self.thermal_momentum(position, key=key)
         xi = at(self.friction, step) if self.initial_xi is None else self.initial_xi
-        return State(position, momentum, jnp.asarray(xi, float), self._no_average(position), step)
+        average = self._no_average(position, applies="inverse" if self.scheme == "symmetric" else None)
+        return State(position, momentum, jnp.asarray(xi, float), average, step)
 
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
         if self.scheme == "euler" or self.scheme == "euler-midpoint":
@@ -87,7 +88,8 @@ class AdaptiveLangevin(MomentumSampler):
         return self.drifted(self._thermostatted(state, 0.5), 0.5)
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        state = self.learn(state, estimate)
+        h, T = at(self.step_size, state.step), self.temperature_at(state.step)
+        state = self._refreshed(self.learn(state, estimate), h * h / T / 4)
         C = self._noise(state, estimate)
         if self.scheme == "euler" or self.scheme == "euler-midpoint":
             moved = self._euler(state, estimate.force, C, key=key)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm.covariance import Average, Covariance
+from isotherm.covariance.base import Form
 from isotherm.hyper import Hyper, at, check_positive
 from isotherm.records import GradientEstimate, Info, Needs, State, Status, Temperatures
 from isotherm.samplers.traits import Traits
@@ -85,12 +86,23 @@ class Sampler(eqx.Module):
 
         Averages over burn-in include batches far from the typical set.
         """
-        return eqx.tree_at(
-            lambda x: x.covariance, state, self._no_average(state.position), is_leaf=lambda x: x is None
-        )
+        factors = None if state.covariance is None else state.covariance.factors
+        empty = self._no_average(state.position, applies=None if factors is None else factors.form)
+        return eqx.tree_at(lambda x: x.covariance, state, empty, is_leaf=lambda x: x is None)
 
-    def _no_average(self, position: PyTree) -> Average | None:
-        return None if self.covariance is None else self.covariance.init(position)
+    def _no_average(self, position: PyTree, *, applies: Form | None = None) -> Average | None:
+        """Return an empty average. `applies` says whether a step applies an inverse or a root of C."""
+        if self.covariance is None:
+            return None
+        empty = self.covariance.init(position)
+        return empty if applies is None else self.covariance.factored(empty, applies)
+
+    def _refreshed(self, state: State, c: Float[Array, ""]) -> State:
+        """Return the state with new factors of C if they are due, for the c of this step."""
+        if self.covariance is None:
+            return state
+        average = self.covariance.refreshed(state.covariance, c)
+        return eqx.tree_at(lambda x: x.covariance, state, average)
 
     def _noise(self, state: State, estimate: GradientEstimate) -> Any:
         """Return C as the step uses it, from a state that has seen this batch."""

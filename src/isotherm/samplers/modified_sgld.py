@@ -54,11 +54,12 @@ class ModifiedSGLD(LangevinSampler):
 
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         del key
-        return State(position, None, None, self._no_average(position), jnp.zeros((), jnp.int32))
+        average = self._no_average(position, applies="root" if self.form == "exact" else None)
+        return State(position, None, None, average, jnp.zeros((), jnp.int32))
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
         h, T = at(self.step_size, state.step), self.temperature_at(state.step)
-        state = self.learn(state, estimate)
+        state = self._refreshed(self.learn(state, estimate), h / (2 * T))
         C = self._noise(state, estimate)
         R = tree.normal_like(state.position, key=key)
         if self.form == "exact":

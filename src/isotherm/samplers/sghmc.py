@@ -84,19 +84,20 @@ class SGHMC(MomentumSampler):
 
     def init(self, position: PyTree, *, key: Key[Array, ""]) -> State:
         momentum = self.thermal_momentum(position, key=key)
-        return State(position, momentum, None, self._no_average(position), jnp.zeros((), jnp.int32))
+        average = self._no_average(position, applies="root")
+        return State(position, momentum, None, average, jnp.zeros((), jnp.int32))
 
     def drift(self, state: State, *, key: Key[Array, ""]) -> State:
         del key
         return self.drifted(state, 0.5 if self.scheme == "symmetric" else 1.0)
 
     def kick(self, state: State, estimate: GradientEstimate, *, key: Key[Array, ""]) -> tuple[State, Info]:
-        state = self.learn(state, estimate)
         h, A, T = (
             at(self.step_size, state.step),
             at(self.friction, state.step),
             self.temperature_at(state.step),
         )
+        state = self._refreshed(self.learn(state, estimate), h / (2 * A * T))
         C, p, clipped = self._noise(state, estimate), state.momentum, None
         R = tree.normal_like(p, key=key)
         if C is not None:

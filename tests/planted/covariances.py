@@ -48,8 +48,8 @@ COVARIANCES = (
         "diagonal-average-keeps-the-latest-only",
         "The diagonal average never counts its batches, so the latest has all the weight.",
         "Diagonal.update",
-        "t = average.count + 1\n        return Average(\n            t,",
-        "t = average.count + 1\n        return Average(\n            average.count,",
+        "return Average(t, blend(",
+        "return Average(average.count, blend(",
         RUNNING,
     ),
     Bug(

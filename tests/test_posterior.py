@@ -45,7 +45,11 @@ def test_a_constant_prior_is_a_floating_scalar_without_a_gradient(prior, init, t
 
 
 @pytest.mark.parametrize(
-    "options", [{"sampler": iso.SGLD(1e-5), "batch_size": 8}, {}], ids=["sampler", "warm-up"]
+    "options",
+    [
+        pytest.param({"sampler": iso.SGLD(1e-5), "batch_size": 8}, id="sampler"),
+        pytest.param({}, id="warm-up", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_constant_prior_gives_the_draws_of_no_prior(options):

@@ -52,6 +52,7 @@ def test_functions_without_such_constants_stay_as_they_are():
     assert function() is None  # nothing keeps it alive
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_default_run_with_a_numpy_constant():
     rows = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)

@@ -14,6 +14,7 @@ import pytest
 from scipy.special import digamma, polygamma
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "raw_columns"
+pytestmark = pytest.mark.slow  # the benchmark is not part of the library
 ERRORS = 5  # standard errors from 20 groups of draws: one false alarm in 10,000 comparisons
 
 

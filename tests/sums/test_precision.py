@@ -100,6 +100,7 @@ def user(request):
         yield settings()
 
 
+@pytest.mark.slow
 def test_the_users_settings_stay_and_results_are_in_them(user):
     """Sums are in float64, chains and all that is returned in float32."""
     setup = iso.warmup(POSTERIOR, DATA, jnp.zeros(3), batch_size=BATCH, progress=False)

@@ -103,8 +103,8 @@ def test_gradients_at_the_draws_measure_the_variance(short, factor):
     # 2,000 draws of about 6 numbers, and the noise of batches of N / n times the information.
     assert heat.blocks.error[1] < 0.08
     assert heat.blocks.stands_out(heat.blocks.worst()) == (factor != 1.0)
-    # The verdict quotes the largest departure, by gradients or by chains of half the step. Temperatures over all steps
-    # are those of the short run, not of these draws.
+    # The verdict quotes the largest departure, by gradients or by chains of half the step. Temperatures over all
+    # steps are those of the short run, not of these draws.
     faults = [p for p in found.problems if "judging by" in p]
     assert bool(faults) == (factor != 1.0)
     if faults:

@@ -59,7 +59,7 @@ def started(name: str, chains: int) -> tuple[loop.Program, loop.Lane]:
     root = np.linalg.cholesky(covariance_of(name))
     gradient = Noisy(jnp.asarray(PRECISION, jnp.float32), jnp.asarray(root, jnp.float32))
     kernel = iso.extend.Kernel(sampler, gradient, num_data=2, batch_size=2)
-    key, starts = jax.random.split(jax.random.key(1))
+    key, starts = jax.random.split(jax.random.key(0))
     program = loop.Program(kernel, jnp.zeros(2), jax.random.split(key, chains), None, stacked=False)
     sd = jnp.asarray(1 / np.sqrt(np.diag(PRECISION)), jnp.float32)
     lanes = loop.start(program, sd * jax.random.normal(starts, (chains, 2)))

@@ -225,7 +225,7 @@ print("returned")
 def test_ctrl_c_returns_what_was_drawn():
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1],
         capture_output=True,
         text=True,
         timeout=120,

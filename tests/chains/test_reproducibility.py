@@ -107,7 +107,11 @@ def in_a_fresh_process(flags=""):
     done = subprocess.run(
         [sys.executable, "-c", IN_ANOTHER_PROCESS],
         cwd=HERE,
-        env=os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()},
+        env=os.environ
+        | {
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
+            "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")]),
+        },
         capture_output=True,
         text=True,
         timeout=300,

@@ -232,7 +232,7 @@ def test_verdict_sees_parameters_at_different_temperatures():
     assert abs(summary.kinetic_temperature - 1) < 0.05
     assert abs(summary.configurational_temperature - 1) < 0.1
     assert summary["theta[0]"].temperature > 1.5
-    assert "`theta[0]` has a temperature" in summary.verdict
+    assert "the temperature of `theta[0]`" in summary.verdict
 
 
 def test_a_run_that_cannot_be_explained_is_kept():

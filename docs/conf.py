@@ -32,7 +32,7 @@ templates_path: list[str] = []
 GROUPS = {
     "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
     "Sampling": ("sample", "warmup", "setup", "Setup", "sweep", "reference_posterior"),
-    "Draws and how far to trust them": ("Draws", "load", "diagnose", "report"),
+    "Draws and how far to trust them": ("Draws", "load", "diagnose", "report", "IsothermWarning"),
     "Predictions": ("predict", "log_likelihood", "with_log_likelihood"),
     "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL"),
     "Noise covariance": ("Dense", "Diagonal", "DiagonalLowRank", "MatrixFree"),

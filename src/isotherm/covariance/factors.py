@@ -14,7 +14,7 @@ from isotherm.covariance.base import Form, Operator
 
 OLDEST = 0.1  # share of the average that may be newer than its factors
 _OTHER_C = 1e-3  # relative change of c for which an inverse still serves: as if C were wrong by as much
-_CLOSE, _MOST_ROUNDS = 1e-3, 40  # norm of I - A X from which one more round reaches the rounding error
+_MOST_ROUNDS = 40
 
 
 class EigenOperator(Operator):
@@ -133,6 +133,7 @@ def inverse_near(guess: Float[Array, "d d"], A: Float[Array, "d d"]) -> Float[Ar
         X = X + product(X, R)
         return X, identity - product(A, X), rounds + 1
 
-    far = lambda carry: (jnp.linalg.norm(carry[1]) > _CLOSE) & (carry[2] < _MOST_ROUNDS)
+    close = float(jnp.finfo(A.dtype).eps) ** 0.5  # from which one more round reaches the rounding error
+    far = lambda carry: (jnp.linalg.norm(carry[1]) > close) & (carry[2] < _MOST_ROUNDS)
     X, R, _ = jax.lax.while_loop(far, improve, start)
     return X + product(X, R)

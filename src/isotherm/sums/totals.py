@@ -69,7 +69,8 @@ def stacked(points: Float[np.ndarray, "m d"], like: PyTree) -> PyTree[Array]:
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([x.size for x in leaves])[:-1]
     pieces = zip(np.split(points, ends, axis=1), leaves, strict=True)
-    return structure.unflatten([jnp.asarray(p.reshape(-1, *x.shape).astype(x.dtype)) for p, x in pieces])
+    count = len(points)
+    return structure.unflatten([jnp.asarray(p.reshape(count, *x.shape).astype(x.dtype)) for p, x in pieces])
 
 
 class _Derivatives(eqx.Module):

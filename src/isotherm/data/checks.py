@@ -36,7 +36,7 @@ class InfiniteRows:
 
 
 def infinite_rows(label: str, x: Array | np.ndarray) -> InfiniteRows | None:
-    """Return which rows are infinite in the dtype that JAX gives them, `None` if none is. Raises if one has NaN."""
+    """Return the rows that are infinite in the dtype that JAX gives them, or `None`. Raises if a row has NaN."""
     if not jnp.issubdtype(x.dtype, jnp.inexact) or _all_finite(x):
         return None
     has_nan, has_infinity = np.zeros(len(x), bool), np.zeros(len(x), bool)

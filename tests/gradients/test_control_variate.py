@@ -103,7 +103,8 @@ def test_weights_make_up_for_unequal_probabilities(needs):
     """Every pair of tickets, equally likely: the mean force, its covariance, and that of the contrasts."""
     plan = iso.data.Weighted(TICKETS)
     assert plan.noise_factor(N, 2) == 1
-    pairs = np.asarray(plan.table)[np.array(list(itertools.product(range(TICKETS.sum()), repeat=2)))]
+    holders = np.asarray(plan.holders(jnp.arange(TICKETS.sum())))
+    pairs = holders[np.array(list(itertools.product(range(len(holders)), repeat=2)))]
 
     def one(index):
         rows = jax.tree.map(lambda x: x[index], DATA)

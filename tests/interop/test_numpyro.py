@@ -112,6 +112,35 @@ def test_scales_masks_factors_and_other_plates_keep_their_place():
     assert init["mean"] == 0
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda x: dist.Bernoulli(logits=x),
+        lambda x: dist.Bernoulli(logits=x).mask(x < 1),
+        lambda x: dist.Binomial(total_count=1, logits=x),
+        lambda x: dist.ZeroInflatedPoisson(0.0, jnp.exp(x)),
+    ],
+    ids=["Bernoulli", "masked", "Binomial", "other"],
+)
+def test_derivatives_at_logits_of_exactly_zero(of):
+    """NumPyro's own derivative of a Bernoulli is 0 there, where it is 1/2 on both sides."""
+
+    def model(y):
+        x = numpyro.sample("x", dist.Normal(0, 1))
+        with numpyro.plate("rows", y.shape[0]):
+            numpyro.sample("y", of(x * jnp.ones(y.shape[0])), obs=y)
+
+    posterior, data, _ = iso.interop.numpyro.posterior(model, (np.array([0, 1, 1]),))
+    total = lambda x: jnp.sum(posterior.row_log_likelihoods({"x": x}, data))
+    first, second = (
+        np.array([f(x) for x in (-1e-4, 0.0, 1e-4)]) for f in (jax.grad(total), jax.grad(jax.grad(total)))
+    )
+    np.testing.assert_allclose(
+        first, first[::2].mean(), atol=1e-3
+    )  # second derivative times 1e-4, and rounding
+    np.testing.assert_allclose(second, second[::2].mean(), atol=1e-3)
+
+
 def test_a_constant_as_long_as_the_data_needs_rows_to_be_listed():
     def model(y, index, table):
         w = numpyro.sample("w", dist.Normal(0, 1))

@@ -46,9 +46,9 @@ TUNED = (
     Bug(
         "weights-upside-down",
         "Rows drawn more often get a larger weight instead of a smaller one.",
-        "Weighted.__init__",
-        "total / (len(tickets) * tickets.astype(np.float64))",
-        "len(tickets) * tickets.astype(np.float64) / total",
+        "_laid_out",
+        "jnp.asarray(total / N, float) / tickets",
+        "tickets / jnp.asarray(total / N, float)",
         ("test_control_variate.py::test_weights_make_up_for_unequal_probabilities",),
     ),
     Bug(

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from isotherm.compilation import compile_quickly
 from isotherm.data.plans import MinibatchPlan, PRNGKey, Step, uniform
 from isotherm.errors import must
 from isotherm.records import Batch
@@ -18,24 +19,24 @@ class Weighted(MinibatchPlan):
 
     **Arguments:**
 
-    - `tickets`: r, a positive integer for each row. The plan stores a table as long as their sum, and drawing a row
-      costs one more look-up.
+    - `tickets`: r, a positive integer for each row. The plan stores a table as long as their sum less N, and drawing
+      a row costs one more look-up.
     """
 
-    table: Int[Array, " tickets"]
+    table: Int[Array, " more"]
     weights: Float[Array, " rows"]
 
     white = True
 
-    def __init__(self, tickets: np.ndarray) -> None:
-        tickets = np.asarray(tickets)
+    def __init__(self, tickets: np.ndarray | Int[Array, " rows"]) -> None:
+        tickets = tickets if isinstance(tickets, jax.Array) else np.asarray(tickets)
         if tickets.ndim != 1 or tickets.dtype.kind not in "iu" or not len(tickets) or tickets.min() < 1:
             raise must("tickets", "one positive integer for each row", tickets)
-        total = int(tickets.sum(dtype=np.int64))
+        with jax.enable_x64(True):
+            total = int(tickets.sum(dtype=np.int64))
         if total >= 2**31:
             raise must("tickets", "below 2^31 in total", total, "Divide them by a common factor.")
-        self.table = jnp.asarray(np.repeat(np.arange(len(tickets), dtype=np.int32), tickets))
-        self.weights = jnp.asarray(total / (len(tickets) * tickets.astype(np.float64)), float)
+        self.table, self.weights = _laid_out(jnp.asarray(tickets, jnp.int32), total)
 
     def check(self, num_data: int) -> None:
         if len(self.weights) != num_data:
@@ -44,8 +45,21 @@ class Weighted(MinibatchPlan):
     def index(
         self, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Int[Array, " n"]:
-        drawn = uniform(key, batch_size, len(self.table))
-        return self.table.at[drawn].get(mode="promise_in_bounds")
+        return self.holders(uniform(key, batch_size, self.total))
+
+    @property
+    def total(self) -> int:
+        """The number of tickets."""
+        return len(self.weights) + len(self.table)
+
+    def holders(self, numbers: Int[Array, " n"]) -> Int[Array, " n"]:
+        """Return the rows that hold the tickets with these numbers, from 0 to `total` - 1."""
+        num_rows = len(self.weights)
+        if not len(self.table):
+            return numbers
+        # The first ticket of row i has the number i. The table tells whose the other tickets are.
+        other = self.table.at[jnp.maximum(numbers - num_rows, 0)].get(mode="promise_in_bounds")
+        return jnp.where(numbers < num_rows, numbers, other)
 
     def batch(
         self, data: PyTree, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
@@ -56,3 +70,12 @@ class Weighted(MinibatchPlan):
 
     def noise_factor(self, num_data: int, batch_size: int) -> float:
         return 1.0
+
+
+@compile_quickly
+def _laid_out(tickets: Int[Array, " rows"], total: int) -> tuple[Int[Array, " more"], Float[Array, " rows"]]:
+    """Return the rows that hold the tickets beyond the first of each, and the weights."""
+    N = len(tickets)
+    rows = jnp.arange(N, dtype=jnp.int32)
+    table = jnp.repeat(rows, tickets - 1, total_repeat_length=total - N)
+    return table, jnp.asarray(total / N, float) / tickets

@@ -14,7 +14,8 @@ from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.tuning.newton import Point
-from isotherm.tuning.probe import ORDERS, Probe, Rows
+from isotherm.tuning.probe import ORDERS, Probe
+from isotherm.tuning.tickets import Rows
 
 _COST = (1.0, 2.0, 3.0)  # approximate cost of a step, by order of the expansion
 _WORTH = 3.0  # control variates are used if they lower noise times cost by this factor
@@ -28,13 +29,13 @@ class Estimator:
     """A kind of gradient and its noise.
 
     - `order`: that of the control variates; 0 for plain minibatches, and `None` for all rows in each step.
-    - `tickets`: how often each row is drawn; `None` for equal probabilities.
+    - `plan`: how rows are drawn.
     - `noise`, `worst`: the mean and the largest eigenvalue of C / T for batches of one row.
     - `target`: the largest s allowed.
     """
 
     order: int | None
-    tickets: np.ndarray | None
+    plan: MinibatchPlan
     noise: float
     worst: float
     target: float
@@ -59,41 +60,33 @@ class Estimator:
             return FullData(posterior)
         return control(posterior, point, self.order) if self.order else Minibatch(posterior)
 
-    def minibatch(self) -> MinibatchPlan:
-        """Return how rows are drawn."""
-        if self.order is None:
-            return AllRows()
-        return WithReplacement() if self.tickets is None else Weighted(self.tickets)
-
 
 def all_rows(rows: Rows, why: str) -> Estimator:
     """Return the estimator that uses all rows in each step."""
     reasons = (Reason("gradient", "all rows", why),)
-    return Estimator(None, None, 0.0, 0.0, _QUIET, rows.passes, reasons, rows.num_data)
+    return Estimator(None, AllRows(), 0.0, 0.0, _QUIET, rows.passes, reasons, rows.num_data)
 
 
 def cheapest(
     probe: Probe, rows: Rows, posterior: Posterior, point: Point, keys: Key[Array, " 2"]
 ) -> Estimator:
     """Return control variates if they are worth their cost, else plain minibatches."""
-    order, why = _order(rows)
-    T, num_data = float(posterior.temperature), rows.num_data
+    (order, why), T, num_data = _order(rows), float(posterior.temperature), rows.num_data
     if order == 0:
-        uniform = np.ones(num_data, np.int64)
-        worst = probe.lead(probe.density, uniform, np.zeros(0, int), key=keys[1])
+        worst, noise = probe.lead(probe.density, None, np.zeros(0, int), key=keys[1]), rows.noise()[0][0]
         reasons = (Reason("gradient", "minibatch", why),)
-        return Estimator(0, None, rows.noise(0) / T, worst / T, _NOISY, rows.passes, reasons, num_data)
+        return Estimator(0, WithReplacement(), noise / T, worst / T, _NOISY, rows.passes, reasons, num_data)
     rows = probe.again(rows, order, key=keys[0])
-    tickets = rows.tickets(order)
+    plan = Weighted(rows.tickets(order))
     expanded = control(posterior, point, order).expanded
-    worst = probe.lead(expanded, tickets, rows.top(order), key=keys[1])
-    noise, gain = rows.noise(order, tickets), _ratio(rows.noise(order), rows.noise(order, tickets))
-    weights = f"rows with more variable gradients are drawn more often: {gain:.2g} times less noise"
+    worst = probe.lead(expanded, plan.weights, rows.top(order), key=keys[1])
+    equal, weighted = (float(x[order]) for x in rows.noise())
+    gain = f"rows with more variable gradients are drawn more often: {_ratio(equal, weighted):.2g} times less noise"
     reasons = (
         Reason("gradient", f"control variate, order {order}", why),
-        Reason("minibatch", "weighted", weights),
+        Reason("minibatch", "weighted", gain),
     )
-    return Estimator(order, tickets, noise / T, worst / T, _QUIET, rows.passes, reasons, num_data)
+    return Estimator(order, plan, weighted / T, worst / T, _QUIET, rows.passes, reasons, num_data)
 
 
 def control(posterior: Posterior, point: Point, order: int) -> ControlVariate:
@@ -108,7 +101,8 @@ def control(posterior: Posterior, point: Point, order: int) -> ControlVariate:
 
 def _order(rows: Rows) -> tuple[int, str]:
     """Return the order of expansion with the least noise for its cost, and why; 0 is a plain minibatch."""
-    noise = [rows.noise_of_weighted(order) if order else rows.noise(0) for order in ORDERS]
+    equal, weighted = rows.noise()
+    noise = [float(weighted[order] if order else equal[0]) for order in ORDERS]
     noise_times_cost = [a * b for a, b in zip(noise, _COST, strict=True)]
     less = ", ".join(f"{_ratio(x, noise[0]):.2g} (order {k})" for k, x in enumerate(noise[1:], start=1))
     why = f"noise relative to plain minibatches: {less}"

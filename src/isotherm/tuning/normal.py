@@ -16,6 +16,7 @@ from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
 from isotherm.chains.verify import verified
 from isotherm.covariance import Dense, Diagonal
+from isotherm.data.weighted import Weighted
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
@@ -113,7 +114,7 @@ def _setup(problem: Problem, choice: _Choice, began: float) -> Setup:
         estimator.gradient(problem.density, point),
         problem.num_data,
         choice.batch_size,
-        estimator.minibatch(),
+        estimator.plan,
         point.frame,
         problem.posterior.constraint,
     )
@@ -159,7 +160,9 @@ def _choose(
     rows = probe.all_rows(key=keys[2])
     stiffest, slowest, spent = probe.curvatures(metric.point.hessian, rows.top(2), key=keys[5])
     stiffest = max(stiffest, metric.stiffest)
-    tail, tail_passes = long_tail(control(posterior, metric.point, 2), data, metric.point, rows.tickets(2))
+    tail, tail_passes = long_tail(
+        control(posterior, metric.point, 2), data, metric.point, Weighted(rows.tickets(2))
+    )
     if tail is not None and batch_size is not None:
         return NotNormal(_describe_tail(tail, start))
     estimator = all_rows(rows, "" if tail is None else _describe_tail(tail, start))

@@ -18,60 +18,13 @@ from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import each, num_rows, picked
 from isotherm.sums.precision import exact
+from isotherm.tuning.tickets import Rows
 
 ORDERS = (0, 1, 2)
 _PROBES = 8  # of every row, all in one pass
-_AGAIN, _POINTS = (
-    3,
-    16,
-)  # rounds of probes of the rows that vary most; points at which their gradients are taken
-_TOP = 4096  # most rows that count as varying most; at most one in 8 of all
-
-
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """Root mean square of each row's gradient with respect to v, as `roots[row, order]`, and the passes it took.
-
-    `size` is the number of parameters.
-    """
-
-    roots: Float[np.ndarray, "rows orders"]
-    size: int
-    passes: float
-
-    @property
-    def num_data(self) -> int:
-        """The number of rows."""
-        return len(self.roots)
-
-    def noise(self, order: int, tickets: np.ndarray | None = None) -> float:
-        """Return the mean eigenvalue of C for batches of one row, drawn in proportion to `tickets`."""
-        squares = np.square(self.roots[:, order], dtype=np.float64)
-        if tickets is None:
-            return float(self.num_data * squares.sum()) / self.size
-        return float(tickets.sum(dtype=np.float64) * np.sum(squares / tickets)) / self.size
-
-    def noise_of_weighted(self, order: int) -> float:
-        """Return the same for `tickets(order)`, without rounding them to integers."""
-        return self.noise(order, 1 + self._shares(order))
-
-    def top(self, order: int) -> np.ndarray:
-        """Return the indices of the rows that vary most."""
-        count = max(1, min(_TOP, self.num_data // 8))
-        return np.sort(np.argpartition(-self.roots[:, order], count - 1)[:count])
-
-    def tickets(self, order: int) -> np.ndarray:
-        """Return one ticket for each row, plus N more in proportion to how much the rows' gradients vary."""
-        # Rounding the running sums keeps the total at 2 N, so that compiled programs have one shape.
-        ends = np.rint(np.cumsum(self._shares(order)))
-        ends[-1] = self.num_data
-        return 1 + np.diff(ends, prepend=0).astype(np.int64)
-
-    def _shares(self, order: int) -> Float[np.ndarray, " rows"]:
-        """Return N numbers in proportion to the roots, with a mean of 1."""
-        root = self.roots[:, order].astype(np.float64)
-        total = root.sum()
-        return root * (self.num_data / total) if total > 0 else np.ones_like(root)
+_AGAIN = 3  # rounds of probes of the rows that vary most
+_POINTS = 16  # at which their gradients are taken
+_OTHERS = 4096  # random rows that represent the rest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,20 +45,29 @@ class Probe:
 
     def again(self, rows: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
         """Return `rows` with more probes of those that vary most, which determine the largest eigenvalue of C."""
-        top, roots = rows.top(order), rows.roots.copy()
+        top = rows.top(order)
         chosen = picked(self.data, jnp.asarray(top, jnp.int32))
-        rounds = [self._roots(chosen, k) for k in jax.random.split(key, _AGAIN)]
-        roots[top] = np.sqrt(np.mean(np.square(rounds), axis=0))
-        return Rows(roots, rows.size, rows.passes + len(rounds) * len(top) / rows.num_data)
+        rounds = jnp.stack([self._roots(chosen, k) for k in jax.random.split(key, _AGAIN)])
+        passes = _AGAIN * len(top) / rows.num_data
+        return rows.replaced(top, jnp.sqrt(jnp.mean(rounds**2, axis=0)), passes)
 
-    def lead(self, density: Posterior, tickets: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]) -> float:
-        """Return the largest eigenvalue of C for batches of one row of `density`, drawn in proportion to `tickets`.
+    def lead(
+        self,
+        density: Posterior,
+        weights: Float[Array, " rows"] | None,
+        top: np.ndarray,
+        *,
+        key: Key[Array, ""],
+    ) -> float:
+        """Return the largest eigenvalue of C for batches of one row of `density`, drawn with these weights.
 
-        It is computed from the rows `top` and a few thousand others that represent the rest.
+        It is computed from the rows `top` and a few thousand others that represent the rest. Without `weights`, all
+        rows are equally likely.
         """
         index, copies = self._representatives(top)
-        share = jnp.asarray(copies * tickets.sum() / tickets[index], tree.ravel(self.zero).dtype)
         chosen = picked(self.data, jnp.asarray(index, jnp.int32))
+        weight = 1.0 if weights is None else np.asarray(weights[jnp.asarray(index, jnp.int32)], np.float64)
+        share = jnp.asarray(num_rows(self.data) * copies * weight, tree.ravel(self.zero).dtype)
         moment = _moment(density, self.zero, chosen, share, jnp.asarray(self.spread), key)
         return float(np.linalg.eigvalsh(np.asarray(moment, np.float64))[-1])
 
@@ -130,15 +92,15 @@ class Probe:
     def _representatives(self, top: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows `top` and a few thousand others, and how many rows each of them stands for."""
         N = num_rows(self.data)
-        drawn = np.random.default_rng(0).integers(N, size=4 * _TOP) if N > 8 * _TOP else np.arange(N)
+        drawn = np.random.default_rng(0).integers(N, size=4 * _OTHERS) if N > 8 * _OTHERS else np.arange(N)
         sampled = np.setdiff1d(drawn, top)
-        sampled = np.random.default_rng(1).permutation(sampled)[:_TOP]
+        sampled = np.random.default_rng(1).permutation(sampled)[:_OTHERS]
         copies = np.append(np.ones(len(top)), np.full(len(sampled), (N - len(top)) / max(len(sampled), 1)))
         return np.append(top, sampled), copies
 
-    def _roots(self, rows: PyTree, key: Key[Array, ""]) -> Float[np.ndarray, "rows orders"]:
+    def _roots(self, rows: PyTree, key: Key[Array, ""]) -> Float[Array, "rows orders"]:
         function, spread = _Squares(self.density, self.zero), jnp.asarray(self.spread)
-        return np.asarray(each(function, rows, spread, key, numbers_per_row=4 * _PROBES))
+        return each(function, rows, spread, key, numbers_per_row=4 * _PROBES)
 
 
 class _Squares(eqx.Module):

@@ -14,9 +14,10 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.weighted import Weighted
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import picked
+from isotherm.sums.fold import num_rows, picked
 from isotherm.sums.precision import exact
 from isotherm.sums.totals import values_and_gradients
 from isotherm.tuning.newton import Point, moved, point_at
@@ -52,15 +53,15 @@ class Tail:
 
 
 def long_tail(
-    expanded: ControlVariate, data: PyTree, point: Point, tickets: np.ndarray
+    expanded: ControlVariate, data: PyTree, point: Point, plan: Weighted
 ) -> tuple[Tail | None, float]:
     """Return the longest tail along a coordinate, if one is far longer than normal, and the passes it took.
 
     Returns no tail if rounding of the rows could hide the rise of U. `expanded` is of order 2 around the mode, in the
-    coordinates of `point`: for a posterior close to normal, little is left to estimate.
+    coordinates of `point`: for a posterior close to normal, little is left to estimate. `plan` draws the rows.
     """
     density, rest, zero = expanded.density, expanded.expanded, expanded.anchor
-    T, size, num_data = float(density.temperature), len(point.gradient), len(tickets)
+    T, size, num_data = float(density.temperature), len(point.gradient), num_rows(data)
     if not holds(float(point.known[0]), T, zero):
         return None, 0.0
     spent = 0.0
@@ -70,7 +71,7 @@ def long_tail(
     rng, points = np.random.default_rng(0), np.arange(2 * size)
     last_count = 0
     while (count := int(np.clip(num_data // (2 * len(points)), *_ROWS))) >= _MORE * last_count:
-        left, error = _log_likelihoods(rest, data, zero, moves, points, tickets, count, rng)
+        left, error = _log_likelihoods(rest, data, zero, moves, points, plan, count, rng)
         spent, last_count = spent + len(points) * count / num_data, count
         rise = -(left + known[points])
         suspects = np.argsort(rise)[:_AGAIN]
@@ -126,16 +127,17 @@ def _log_likelihoods(
     center: PyTree,
     moves: Float[Array, "k d"],
     points: np.ndarray,
-    tickets: np.ndarray,
+    plan: Weighted,
     count: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the log-likelihood of all rows at each of `points`, estimated from `count` rows, and its standard error.
 
-    Rows are drawn in proportion to `tickets`; `points` are indices of `moves`.
+    `points` are indices of `moves`.
     """
-    ends = np.cumsum(tickets)
-    rows = np.searchsorted(ends, rng.integers(ends[-1], size=count), side="right")
+    rows, weights = (
+        np.asarray(x) for x in _drawn(plan, jnp.asarray(rng.integers(plan.total, size=count), jnp.int32))
+    )
     which, row = np.repeat(points, count), np.tile(rows, len(points))
     # In pieces of equal length, so that all rounds share one compiled program.
     width = sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
@@ -145,9 +147,15 @@ def _log_likelihoods(
         piece = slice(begin, begin + length)
         pair = [jnp.asarray(np.resize(x[piece], length), jnp.int32) for x in (which, row)]
         parts.append(np.asarray(_pairs(posterior, center, moves, data, *pair), np.float64))
-    rest = np.concatenate(parts)[: len(row)].reshape(len(points), count) * (ends[-1] / tickets[rows])
+    rest = np.concatenate(parts)[: len(row)].reshape(len(points), count) * (num_rows(data) * weights)
     mean, error = rest.mean(axis=1), rest.std(axis=1) / count**0.5
     return np.where(np.isfinite(mean), mean, -np.inf), np.where(np.isfinite(error), error, 0.0)
+
+
+@compile_quickly
+def _drawn(plan: Weighted, numbers: Int[Array, " n"]) -> tuple[Int[Array, " n"], Float[Array, " n"]]:
+    rows = plan.holders(numbers)
+    return rows, plan.weights[rows]
 
 
 @compile_quickly

@@ -36,6 +36,12 @@ def chain_keys(key: Key[Array, ""], num_chains: int) -> Key[Array, " chains"]:
     return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(num_chains))
 
 
+def several(key: Key[Array, ""], count: int) -> list[Key[Array, ""]]:
+    """Return `count` keys made from one, by a program that is compiled once, whatever the count and the precision."""
+    with jax.enable_x64(False):
+        return [jax.random.fold_in(key, i) for i in range(count)]
+
+
 def as_key(seed: Any) -> Key[Array, ""]:
     """Return a typed key made from an integer or a key."""
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):

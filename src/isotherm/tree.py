@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 Scale = PyTree
@@ -139,9 +140,41 @@ def unravel_like(vector: Float[Array, " d"], tree: PyTree) -> PyTree:
     return jax.tree.unflatten(structure, pieces)
 
 
+# Counterparts for the host, which compile nothing.
+
+
+def put(x: Any, dtype: Any = None) -> Array:
+    """A copy of `x` as an array on the device."""
+    return jax.device_put(np.array(x, dtype))  # of the copy, since JAX may keep the memory that it is given
+
+
+def put_zeros_like(tree: PyTree) -> PyTree[Array]:
+    """A tree of zeros with the shapes and dtypes of `tree`."""
+    return jax.tree.map(lambda x: put(np.zeros(x.shape, x.dtype)), tree)
+
+
 def as_ravelled(x: Any, like: PyTree) -> Array:
     """`x` as an array of the dtype that `like` has when ravelled."""
-    return jnp.asarray(x, ravel(like).dtype)
+    return put(x, dtype_of(like))
+
+
+def dtype_of(tree: PyTree) -> np.dtype:
+    """The dtype that a tree has when ravelled."""
+    return jnp.result_type(*jax.tree.leaves(tree))
+
+
+def flat(tree: PyTree) -> Float[np.ndarray, " d"]:
+    """All leaves, concatenated into one vector of 64 bits."""
+    return np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)])
+
+
+def put_like(vector: np.ndarray, tree: PyTree) -> PyTree[Array]:
+    """The inverse of `flat`, with the shapes and dtypes of `tree`. Leading axes of `vector` are kept."""
+    leaves, structure = jax.tree.flatten(tree)
+    pieces = np.split(vector, np.cumsum([x.size for x in leaves])[:-1], axis=-1)
+    shapes = [(*vector.shape[:-1], *x.shape) for x in leaves]
+    put_piece = lambda piece, shape, x: put(piece.reshape(shape), x.dtype)
+    return structure.unflatten(map(put_piece, pieces, shapes, leaves))
 
 
 def name_of(path: tuple[Any, ...]) -> str:

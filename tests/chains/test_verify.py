@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
+from isotherm import tree
 from isotherm.chains import verify
 from isotherm.chains.verify import part_to_check, verified
 from isotherm.draws.record import Arithmetic
@@ -77,7 +78,7 @@ def test_a_hessian_that_was_added_up_in_single_precision_is_found():
     hessian = np.cumsum(terms, axis=0, dtype=np.float32)[-1].astype(np.float64)
     narrow = jnp.asarray(-root.T @ hessian @ root, jnp.float32)
     wrong = setup.with_gradient(eqx.tree_at(lambda g: g.sums[2], setup.gradient, narrow))
-    ends = jnp.asarray(np.random.default_rng(1).normal(size=(2, 4)), jnp.float32)
+    ends = np.random.default_rng(1).normal(size=(2, 4))
     check = lambda setup: verified(setup, ends).force_error
     assert check(wrong) > 1
     assert check(setup) < 0.003
@@ -94,7 +95,7 @@ def by_hand(posterior, data, init, gradient=None, **options):
 
 def check(setup, first, last, rows_used=0.0):
     """Return what the check finds at two positions."""
-    ends = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(y, jnp.float32) for y in x]), first, last)
+    ends = np.stack([tree.flat(first), tree.flat(last)])
     return verified(setup, ends, part=part_to_check(setup, rows_used, key=jax.random.key(0)))
 
 

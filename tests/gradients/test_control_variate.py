@@ -82,7 +82,7 @@ def test_at_the_anchor_there_is_no_noise(order):
 
 def test_sums_over_pieces_are_sums_over_rows(monkeypatch):
     """Blocks of 64 of 1,000 rows, of which the last overlaps the one before it, against NumPy in float64."""
-    monkeypatch.setattr(fold, "_NUMBERS", {"cpu": 1})
+    monkeypatch.setattr(fold, "_NUMBERS", {"cpu": (1, 1)})
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(1000, 3)), np.array([0.3, -0.2, 0.5])
     posterior = iso.Posterior(lambda w, row: -jnp.exp(row @ w), lambda w: -0.5 * jnp.sum(w**4))

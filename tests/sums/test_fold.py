@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch):
     """Blocks of 8 rows."""
-    monkeypatch.setattr(engine, "_NUMBERS", {"cpu": 1})
+    monkeypatch.setattr(engine, "_NUMBERS", {"cpu": (1, 1)})
     monkeypatch.setattr(engine, "_FEWEST_ROWS", BLOCK)
 
 
@@ -103,7 +103,7 @@ def test_the_length_of_a_block_follows_from_the_numbers_in_it(monkeypatch):
     length = lambda num_rows, numbers: engine._block_length({"x": np.zeros((num_rows, 3))}, numbers)
     assert length(5, 1) == 5
     assert length(100, 1) == BLOCK
-    monkeypatch.setattr(engine, "_NUMBERS", {"cpu": 120})
+    monkeypatch.setattr(engine, "_NUMBERS", {"cpu": (120, 120)})
     assert length(100, 1) == 40
     assert length(100, 6) == 20
     monkeypatch.setattr(engine, "_MOST_NUMBERS", 50)

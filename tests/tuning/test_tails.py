@@ -101,9 +101,9 @@ def test_long_rows_are_evaluated_a_few_at_a_time(quick_compilation, monkeypatch)
     """Whatever the number of parameters; a small number of pairs of point and row is not padded to a large one."""
     seen = []
 
-    def pairs(posterior, center, moves, data, which, row):
-        seen.append(len(row))
-        return jnp.zeros(len(row))
+    def pairs(posterior, center, moves, data, plan, which, number):
+        seen.append(len(number))
+        return jnp.zeros(len(number))
 
     monkeypatch.setattr(tails, "_pairs", pairs)
     for shape in ((200, 3000), (200,)):

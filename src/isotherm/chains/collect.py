@@ -4,11 +4,10 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from isotherm import keys
+from isotherm import keys, tree
 from isotherm.chains import advice, loop
 from isotherm.chains.drive import Outcome
 from isotherm.chains.ensemble import Ensemble
@@ -16,12 +15,14 @@ from isotherm.chains.moments import explained, finish
 from isotherm.chains.noise import measure
 from isotherm.chains.setup import Setup
 from isotherm.chains.verify import part_to_check, verified
+from isotherm.compilation import compile_quickly
 from isotherm.data.weighted import Weighted
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import Arithmetic, RunRecord, SamplerRecord, describe
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
+from isotherm.preconditioner import Preconditioner
 from isotherm.transforms import Constraint
 from isotherm.versions import versions
 
@@ -129,9 +130,14 @@ def _refined(
     shift = explained(outcome.lanes.accumulator, chains)
     if shift is None:
         return None
-    shift = jax.tree.map(lambda x: jnp.asarray(x, float), shift)
-    shift = jax.vmap(kernel.preconditioner.multiply)(shift)
+    shift = jax.tree.map(lambda x, like: tree.put(x, like.dtype), shift, outcome.lanes.state.position)
+    shift = _multiplied(kernel.preconditioner, shift)
     return jax.tree.map(lambda m, s: m - np.asarray(s, np.float64), moments.mean, shift)
+
+
+@compile_quickly
+def _multiplied(preconditioner: Preconditioner, vectors: PyTree[Array]) -> PyTree[Array]:
+    return jax.vmap(preconditioner.multiply)(vectors)
 
 
 def _final_noise(
@@ -146,11 +152,11 @@ def _final_noise(
     if outcome.steps == 0:
         return unknown
     alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
-    split = jax.random.split(jax.random.fold_in(ensemble.key, keys.FINAL_NOISE), _MEASURED_CHAINS + 2)
+    split = keys.several(jax.random.fold_in(ensemble.key, keys.FINAL_NOISE), _MEASURED_CHAINS + 2)
     data = setup.kernel.minibatch.arrange(ensemble.data, key=split[-1])
     measured = []
     for lane, key in zip(alive, split[:-2], strict=False):
-        position, anchor = jax.tree.map(lambda x, i=lane: x[i], outcome.oldest)
+        position, anchor = jax.tree.map(lambda x, i=lane: tree.put(np.asarray(x)[i]), outcome.oldest)
         kernel = loop.at_lane(setup.kernel, setup.sampler, anchor)
         noise = measure(kernel, data, position, step=outcome.steps, key=key)
         measured += [] if noise is None else [(noise, kernel, position)]
@@ -204,12 +210,9 @@ def _arithmetic(ensemble: Ensemble, outcome: Outcome, setup: Setup, lanes: slice
     alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
     if setup.arithmetic is None or outcome.interrupted or len(alive) == 0:
         return setup.arithmetic
-    center = jax.tree.map(jnp.zeros_like, jax.tree.map(lambda x: x[:1], outcome.lanes.state.position))
-    ends = jax.tree.map(
-        lambda x, c: jnp.concatenate([x[alive[-1:]], x[alive[:1]] if len(alive) > 1 else c]),
-        outcome.lanes.state.position,
-        center,
-    )
+    flat = lambda i: tree.flat(jax.tree.map(lambda x: np.asarray(x)[i], outcome.lanes.state.position))
+    last = flat(alive[-1])
+    ends = np.stack([last, flat(alive[0]) if len(alive) > 1 else np.zeros_like(last)])
     rows_used = float(outcome.steps) * ensemble.length.num_chains * setup.batch_size
     key = jax.random.fold_in(ensemble.key, keys.VERIFICATION)
     return verified(setup, ends, part=part_to_check(setup, rows_used, key=key))

@@ -225,6 +225,8 @@ def _mean_temperature(lanes: loop.Lane) -> float | None:
 
 
 def _where_lane(mask: np.ndarray, new: PyTree, old: PyTree) -> PyTree:
+    if mask.all():
+        return new
     return jax.tree.map(lambda x, y: jnp.where(mask.reshape((-1,) + (1,) * (x.ndim - 1)), x, y), new, old)
 
 

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from isotherm.chains.setup import Setup
+from isotherm.compilation import compile_quickly
 from isotherm.kernel import Kernel
 from isotherm.keys import chain_keys
+from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 
 
@@ -62,16 +64,24 @@ def ensemble_of(
     setups: Sequence[Setup], positions: PyTree[Array], length: Length, key: Key[Array, ""]
 ) -> Ensemble:
     """Return an ensemble of setups of one shape. Chains start at `positions`, one set of free parameters each."""
-    first, lane_keys = setups[0], chain_keys(key, length.num_chains)
-    if first.kernel.preconditioner is not None:
-        positions = jax.vmap(first.kernel.preconditioner.from_params)(positions)
-    kernel = first.kernel
+    kernel = setups[0].kernel
+    positions, lane_keys = _placed(kernel.preconditioner, positions, key, length.num_chains)
     if len(setups) > 1:
         stacked = _stack([setup.sampler for setup in setups], length.num_chains)
         kernel = eqx.tree_at(lambda k: k.sampler, kernel, stacked)
         positions = jax.tree.map(lambda x: jnp.concatenate([x] * len(setups)), positions)
         lane_keys = jnp.concatenate([lane_keys] * len(setups))
     return Ensemble(tuple(setups), kernel, positions, key, lane_keys, length)
+
+
+@compile_quickly
+def _placed(
+    preconditioner: Preconditioner | None, positions: PyTree[Array], key: Key[Array, ""], num_chains: int
+) -> tuple[PyTree[Array], Key[Array, " chains"]]:
+    """Return the positions in the coordinates of the sampler, and the chains' keys."""
+    if preconditioner is not None:
+        positions = jax.vmap(preconditioner.from_params)(positions)
+    return positions, chain_keys(key, num_chains)
 
 
 def groups_of_one_shape(setups: Sequence[Setup]) -> list[list[int]]:

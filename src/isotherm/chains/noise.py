@@ -1,7 +1,6 @@
 """The gradient noise at a point, measured on a few batches: its size and effective rank."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -30,7 +29,7 @@ def measure(
         return None
     each = int(np.clip(_MAX_NUMBERS // size, *_CONTRASTS)) // _BATCHES
     try:
-        products = _products(kernel, data, position, jnp.asarray(step), key, each)
+        products = _products(kernel, data, position, tree.put(step, np.int32), key, each)
     except NotImplementedError:  # raised by a user's gradient
         return None
     if products is None:

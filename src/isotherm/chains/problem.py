@@ -68,7 +68,7 @@ class Problem:
                     f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity."
                 )
         index = evenly(self.num_data, _CHECKED_ROWS)
-        densities = _log_densities(self.density, positions, self.data, jnp.asarray(index, jnp.int32))
+        densities = _log_densities(self.density, positions, self.data, tree.put(index, np.int32))
         likelihoods, priors = (np.asarray(x) for x in densities)
         bad = ~np.isfinite(likelihoods)
         if self.infinite:  # reported below, with another repair

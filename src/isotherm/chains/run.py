@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import jax
+import numpy as np
 from jaxtyping import Array, Key
 
 from isotherm import keys, tree
@@ -59,9 +60,9 @@ def _warn_before(ensemble: Ensemble, *, stacklevel: int) -> None:
         advice.warn(text, stacklevel=stacklevel + 1)
     if ensemble.setup.refresh_every:  # chains start at their anchors, without noise
         return
-    position = jax.tree.map(lambda x: x[0], ensemble.positions)
+    position = jax.tree.map(lambda x: tree.put(np.asarray(x)[0]), ensemble.positions)
     chosen = ensemble.setups[:_MAX_CHECKED]
-    split = jax.random.split(jax.random.fold_in(ensemble.key, keys.PREFLIGHT), len(chosen) + 1)
+    split = keys.several(jax.random.fold_in(ensemble.key, keys.PREFLIGHT), len(chosen) + 1)
     data = kernel.minibatch.arrange(ensemble.data, key=split[-1])
     warned: set[str] = set()
     for setup, key in zip(chosen, split[:-1], strict=True):

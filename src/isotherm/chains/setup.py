@@ -99,7 +99,7 @@ class Setup(Printed):
         Control variates without an anchor use the mean of the starts, which takes a pass over the data.
         """
         gradient = self.kernel.gradient
-        if not isinstance(gradient, ControlVariate):
+        if not isinstance(gradient, ControlVariate) or gradient.sums is not None:
             return self
         center = jax.tree.map(lambda x: jnp.mean(x, axis=0), positions)
         problem, coordinates = self.problem, self.kernel.preconditioner

@@ -59,7 +59,13 @@ class NormalStarts(Starts):
     def positions(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
         """Return free parameters with a leading axis of chains, as for `Starts`."""
         key = jax.random.fold_in(key, keys.WARM_STARTS)
-        return _around(self.preconditioner, self.points, jnp.asarray(self.spread), key, num_chains)
+        return _around(
+            self.preconditioner,
+            self.points,
+            tree.put(self.spread, tree.dtype_of(self.preconditioner.center)),
+            key,
+            num_chains,
+        )
 
 
 @compile_quickly

@@ -8,9 +8,8 @@ them: they differ if the log-likelihood has jumps, which its gradient does not s
 import dataclasses
 import math
 
-import jax
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key
 
 from isotherm import tree
 from isotherm.chains.setup import Setup
@@ -20,7 +19,7 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.sums import precision
 from isotherm.sums.fold import Part
-from isotherm.sums.totals import prior_gradients, stacked, values_and_gradients
+from isotherm.sums.totals import prior_gradients, values_and_gradients
 
 # Lobatto's rule on [0, 1], exact for polynomials of degree 7, and Simpson's on three of its nodes.
 _NODES = (1 + np.array([-1.0, -math.sqrt(3 / 7), 0.0, math.sqrt(3 / 7), 1.0])) / 2
@@ -30,29 +29,26 @@ _SHARE = 0.1  # of the rows that a run without control variates evaluated, to be
 _FEWEST_ROWS = 4096
 
 
-def verified(setup: Setup, ends: PyTree[Array], *, part: Part | None = None) -> Arithmetic:
+def verified(setup: Setup, ends: Float[np.ndarray, "m d"], *, part: Part | None = None) -> Arithmetic:
     """Return the arithmetic of `setup` with what the check found, on all rows or on `part` of them.
 
-    `ends` are two or more positions in the sampler's coordinates. The first and the last are used.
+    `ends` are two or more ravelled positions in the sampler's coordinates. The first and the last are used.
     """
     found, problem = setup.arithmetic, setup.problem
     if found is None or found.why_not_float64 is not None:
-        return found or Arithmetic(str(tree.ravel(ends).dtype))
+        return found or Arithmetic(str(tree.dtype_of(problem.init)))
     density, data = _density(setup), problem.data
-    first, last = (
-        np.asarray(tree.ravel(jax.tree.map(lambda x, i=i: x[i], ends)), np.float64) for i in (0, -1)
-    )
-    like = jax.tree.map(lambda x: x[0], ends)
+    first, last, like = ends[0], ends[-1], problem.init
     line = first + _NODES[:, None] * (last - first)
     scale = 1.0 if part is None else problem.num_data / part.count
     with precision.float64():
         wide = precision.widened(density)
-        points = stacked(line, precision.widened(like))
+        points = tree.put_like(line, precision.widened(like))
         values, gradients = values_and_gradients(wide, data, points, part=part)
         priors = prior_gradients(wide, points)
     values, gradients = scale * values + priors[0], scale * gradients + priors[1]
     kernel_density = _kernel_density(setup, density)
-    few = stacked(line[[0, -1]], like)
+    few = tree.put_like(line[[0, -1]], like)
     _, forces = values_and_gradients(kernel_density, data, few, part=part)
     forces = scale * forces + prior_gradients(kernel_density, few)[1]
     T = problem.temperature

@@ -30,13 +30,15 @@ class Weighted(MinibatchPlan):
 
     def __init__(self, tickets: np.ndarray | Int[Array, " rows"]) -> None:
         tickets = tickets if isinstance(tickets, jax.Array) else np.asarray(tickets)
-        if tickets.ndim != 1 or tickets.dtype.kind not in "iu" or not len(tickets) or tickets.min() < 1:
+        if tickets.ndim != 1 or tickets.dtype.kind not in "iu" or not len(tickets):
             raise must("tickets", "one positive integer for each row", tickets)
         with jax.enable_x64(True):
-            total = int(tickets.sum(dtype=np.int64))
+            least, total = (int(x) for x in _least_and_total(tickets))
+        if least < 1:
+            raise must("tickets", "one positive integer for each row", tickets)
         if total >= 2**31:
             raise must("tickets", "below 2^31 in total", total, "Divide them by a common factor.")
-        self.table, self.weights = _laid_out(jnp.asarray(tickets, jnp.int32), total)
+        self.table, self.weights = _laid_out(tickets, total)
 
     def check(self, num_data: int) -> None:
         if len(self.weights) != num_data:
@@ -73,8 +75,16 @@ class Weighted(MinibatchPlan):
 
 
 @compile_quickly
-def _laid_out(tickets: Int[Array, " rows"], total: int) -> tuple[Int[Array, " more"], Float[Array, " rows"]]:
+def _least_and_total(tickets: np.ndarray | Int[Array, " rows"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    return jnp.min(tickets), jnp.sum(tickets, dtype=jnp.int64)
+
+
+@compile_quickly
+def _laid_out(
+    tickets: np.ndarray | Int[Array, " rows"], total: int
+) -> tuple[Int[Array, " more"], Float[Array, " rows"]]:
     """Return the rows that hold the tickets beyond the first of each, and the weights."""
+    tickets = jnp.asarray(tickets, jnp.int32)
     N = len(tickets)
     rows = jnp.arange(N, dtype=jnp.int32)
     table = jnp.repeat(rows, tickets - 1, total_repeat_length=total - N)

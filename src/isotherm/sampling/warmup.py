@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from isotherm import keys
+from isotherm import keys, tree
 from isotherm.chains.setup import Setup
 from isotherm.data.checks import needs_float64
 from isotherm.errors import check_count, must
@@ -91,8 +91,8 @@ def _tuned(
         raise must("data", "at least 2 rows", problem.num_data)
     if batch_size is not None and check_count("batch_size", batch_size, minimum=2) > problem.num_data:
         raise must("batch_size", f"at most the number of rows, {problem.num_data}", batch_size)
-    problem.check_starts(jax.tree.map(lambda x: x[None], problem.init))
-    first, second = jax.random.split(jax.random.fold_in(key, keys.WARMUP))
+    problem.check_starts(jax.tree.map(lambda x: tree.put(np.asarray(x)[None]), problem.init))
+    first, second = keys.several(jax.random.fold_in(key, keys.WARMUP), 2)
     with Progress("warm-up", show=progress) as bar:
         result = tune_normal(
             problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1

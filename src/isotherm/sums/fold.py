@@ -10,19 +10,19 @@ import functools
 import math
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from isotherm.compilation import compile_quickly
+from isotherm import tree
+from isotherm.compilation import compile_quickly, compile_untuned
 from isotherm.data.permutation import permute
 from isotherm.sums.compensated import Sum
 
-# Numbers in a block, so that it stays in the cache of a CPU, or keeps a GPU busy.
-_NUMBERS = {"cpu": 2**18}
-_NUMBERS_ELSEWHERE = 2**24
+# Numbers in a block, so that it stays in the cache of a CPU, or keeps a GPU busy without taking much of its memory.
+_NUMBERS = {"cpu": (2**18, 2**18)}
+_NUMBERS_ELSEWHERE = (2**20, 2**24)  # fewest and most; one in 64 of the data between them
 _FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would hold this many numbers
 
 _SMALL = 2**24  # numbers in the data up to which programs are not optimised
@@ -71,8 +71,10 @@ def fold(
     - `part`: random rows to use instead of all.
     """
     length = _block_length(data, numbers_per_row)
-    part = Part(jax.random.key(0), num_rows(data)) if part is None else part
-    begin, end = (jnp.asarray(x, jnp.int32) for x in (part.begin, part.end))
+    if part is None:
+        with jax.enable_x64(False):  # a key that is made in x64 mode needs another program
+            part = Part(jax.random.key(0), num_rows(data))
+    begin, end = (tree.put(x, np.int32) for x in (part.begin, part.end))
     run = _fold_quickly if _is_small(data) else _fold_optimised
     return run(f, data, args, part.key, begin, end, length).result()
 
@@ -85,10 +87,11 @@ def each(f: RowFunction, data: PyTree, *args: PyTree, numbers_per_row: int = 1) 
 
 def _block_length(data: PyTree, numbers_per_row: int) -> int:
     width = sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(data))
-    numbers = _NUMBERS.get(jax.default_backend(), _NUMBERS_ELSEWHERE)
+    fewest, most = _NUMBERS.get(jax.default_backend(), _NUMBERS_ELSEWHERE)
+    numbers = min(max(fewest, width * num_rows(data) // 64), most)
     width = max(width, numbers_per_row, 1)
-    fewest = max(1, min(_FEWEST_ROWS, _MOST_NUMBERS // width))
-    return min(num_rows(data), max(fewest, numbers // width))
+    fewest_rows = max(1, min(_FEWEST_ROWS, _MOST_NUMBERS // width))
+    return min(num_rows(data), max(fewest_rows, numbers // width))
 
 
 def _is_small(data: PyTree) -> bool:
@@ -133,8 +136,8 @@ def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -
     return jax.lax.fori_loop(0, -(-N // length), write, out)
 
 
-_fold_quickly, _fold_optimised = compile_quickly(_fold), eqx.filter_jit(_fold)
-_each_quickly, _each_optimised = compile_quickly(_each), eqx.filter_jit(_each)
+_fold_quickly, _fold_optimised = compile_quickly(_fold), compile_untuned(_fold)
+_each_quickly, _each_optimised = compile_quickly(_each), compile_untuned(_each)
 
 
 def _contiguous(data: PyTree, begin: Int[Array, ""], length: int) -> tuple[PyTree, Bool[Array, " n"]]:

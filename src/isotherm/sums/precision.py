@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from isotherm import tree
 from isotherm.posterior import Posterior
 
 F = TypeVar("F", bound=Callable)
@@ -83,7 +84,7 @@ def widened(x: PyTree) -> PyTree:
 
     def one(leaf: Any) -> Any:
         if eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating):
-            return jnp.asarray(np.asarray(leaf, np.float64))  # by way of the host, where nothing is compiled
+            return tree.put(leaf, np.float64)
         return leaf
 
     return jax.tree.map(one, x)

@@ -64,15 +64,6 @@ def prior_gradients(
     return value, gradient
 
 
-def stacked(points: Float[np.ndarray, "m d"], like: PyTree) -> PyTree[Array]:
-    """Return ravelled points as a pytree like `like` with a leading axis of points."""
-    leaves, structure = jax.tree.flatten(like)
-    ends = np.cumsum([x.size for x in leaves])[:-1]
-    pieces = zip(np.split(points, ends, axis=1), leaves, strict=True)
-    count = len(points)
-    return structure.unflatten([jnp.asarray(p.reshape(count, *x.shape).astype(x.dtype)) for p, x in pieces])
-
-
 class _Derivatives(eqx.Module):
     """The sums of `derivatives` over one block of rows."""
 

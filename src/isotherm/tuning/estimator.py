@@ -68,18 +68,19 @@ def all_rows(rows: Rows, why: str) -> Estimator:
 
 
 def cheapest(
-    probe: Probe, rows: Rows, posterior: Posterior, point: Point, keys: Key[Array, " 2"]
+    probe: Probe, rows: Rows, posterior: Posterior, point: Point, keys: list[Key[Array, ""]]
 ) -> Estimator:
     """Return control variates if they are worth their cost, else plain minibatches."""
     (order, why), T, num_data = _order(rows), float(posterior.temperature), rows.num_data
     if order == 0:
-        worst, noise = probe.lead(probe.density, None, np.zeros(0, int), key=keys[1]), rows.noise()[0][0]
+        plan, noise = WithReplacement(), float(rows.noise()[0][0])
+        worst = probe.lead(probe.density, plan, np.zeros(0, int), key=keys[1])
         reasons = (Reason("gradient", "minibatch", why),)
-        return Estimator(0, WithReplacement(), noise / T, worst / T, _NOISY, rows.passes, reasons, num_data)
-    rows = probe.again(rows, order, key=keys[0])
-    plan = Weighted(rows.tickets(order))
+        return Estimator(0, plan, noise / T, worst / T, _NOISY, rows.passes, reasons, num_data)
     expanded = control(posterior, point, order).expanded
-    worst = probe.lead(expanded, plan.weights, rows.top(order), key=keys[1])
+    rows = probe.again(rows, expanded, order, key=keys[0])
+    plan = Weighted(rows.tickets(order))
+    worst = probe.lead(expanded, plan, rows.top(order), key=keys[1])
     equal, weighted = (float(x[order]) for x in rows.noise())
     gain = f"rows with more variable gradients are drawn more often: {_ratio(equal, weighted):.2g} times less noise"
     reasons = (
@@ -91,7 +92,7 @@ def cheapest(
 
 def control(posterior: Posterior, point: Point, order: int) -> ControlVariate:
     """Return control variates around `point`, with what is known about it, in its coordinates."""
-    anchor = tree.zeros_like(point.theta)
+    anchor = tree.put_zeros_like(point.theta)
     value, gradient, hessian = (tree.as_ravelled(x, anchor) for x in point.known)
     sums = (value, gradient, hessian if order == 2 else None)
     return ControlVariate(

@@ -17,13 +17,7 @@ from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner, in_coordinates
 from isotherm.sums.fold import Part, num_rows
-from isotherm.sums.totals import (
-    derivatives,
-    prior_derivatives,
-    prior_gradients,
-    stacked,
-    values_and_gradients,
-)
+from isotherm.sums.totals import derivatives, prior_derivatives, prior_gradients, values_and_gradients
 from isotherm.tuning.newton import Climb, Point, turned, whitening
 
 _AGREES = 3.0  # the Hessian is used if the gradient changes at most this many times as much as it predicts
@@ -76,7 +70,7 @@ def find_metric(posterior: Posterior, data: PyTree, top: Climb, *, key: Key[Arra
         spent = 0.0
         why = f"the Hessian is not positive in {flat} of {len(top.point.hessian)} directions"
     density = in_coordinates(posterior, top.point.frame)
-    zero = tree.zeros_like(top.point.theta)
+    zero = tree.put_zeros_like(top.point.theta)
     prior = np.linalg.eigh(-prior_derivatives(density, zero)[2])
     prior_part = (prior.eigenvectors * np.maximum(prior.eigenvalues, 0)) @ prior.eigenvectors.T
     information = derivatives(density, data, zero, second="fisher")[2]
@@ -120,7 +114,7 @@ def _growth(posterior: Posterior, data: PyTree, point: Point, *, key: Key[Array,
     v = np.vstack([np.zeros(size), T**0.5 * rng.standard_normal((_MOVES, size))])
     count = min(N, _ROWS + _ROWS_PER_PARAMETER * size)
     density = in_coordinates(posterior, point.frame)
-    points = stacked(v, point.theta)
+    points = tree.put_like(v, point.theta)
     _, rows = values_and_gradients(density, data, points, part=Part(key, count))
     gradients = N / count * rows + prior_gradients(density, points)[1]
     change = np.linalg.norm(gradients[1:] - gradients[0], axis=1) / np.linalg.norm(v[1:], axis=1)

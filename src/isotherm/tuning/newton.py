@@ -104,7 +104,7 @@ def point_at(
     With `part`, sums over these random rows stand for all. With `second="fisher"` the Fisher information replaces the
     rows' Hessian.
     """
-    density, zero = in_coordinates(posterior, frame), tree.zeros_like(frame.center)
+    density, zero = in_coordinates(posterior, frame), tree.put_zeros_like(frame.center)
     value, gradient, hessian = derivatives(density, data, zero, second=second, part=part)
     assert hessian is not None
     scale = 1.0 if part is None else num_rows(data) / part.count
@@ -123,13 +123,12 @@ def turned(frame: DensePreconditioner, by: np.ndarray, inverse: np.ndarray) -> D
 
 def moved(frame: DensePreconditioner, v: np.ndarray) -> DensePreconditioner:
     """Return coordinates with their center at `v`."""
-    theta = np.asarray(tree.ravel(frame.center), np.float64) + np.asarray(frame.root, np.float64) @ v
-    center = tree.unravel_like(tree.as_ravelled(theta, frame.center), frame.center)
-    return DensePreconditioner(center, frame.root, frame.inverse)
+    theta = tree.flat(frame.center) + np.asarray(frame.root, np.float64) @ v
+    return DensePreconditioner(tree.put_like(theta, frame.center), frame.root, frame.inverse)
 
 
 def _unit(start: PyTree) -> DensePreconditioner:
-    eye = jnp.eye(tree.size(start), dtype=tree.ravel(start).dtype)
+    eye = tree.as_ravelled(np.eye(tree.size(start)), start)
     return DensePreconditioner(start, eye, eye)
 
 

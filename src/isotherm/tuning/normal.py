@@ -5,11 +5,10 @@ import math
 import time
 from collections.abc import Callable
 
-import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from isotherm import tree
+from isotherm import keys, tree
 from isotherm.chains import advice
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
@@ -23,7 +22,6 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.samplers import CCAdL
 from isotherm.sums import precision
-from isotherm.sums.totals import stacked
 from isotherm.tuning.estimator import Estimator, all_rows, cheapest, control
 from isotherm.tuning.metric import NotNormal, find_metric
 from isotherm.tuning.newton import Point, climb
@@ -94,9 +92,8 @@ class _Choice:
 
 def _is_accurate(setup: Setup) -> bool:
     """Return whether chains in this precision compute the force well, at two points of the posterior."""
-    rng, zero = np.random.default_rng(0), tree.zeros_like(setup.problem.init)
-    v = setup.problem.temperature**0.5 * rng.standard_normal((2, tree.size(zero)))
-    error = verified(setup, stacked(v, zero)).force_error
+    points = np.random.default_rng(0).standard_normal((2, setup.num_parameters))
+    error = verified(setup, setup.problem.temperature**0.5 * points).force_error
     return error is not None and error < HELD
 
 
@@ -141,24 +138,24 @@ def _choose(
     say: Callable[[str], None],
     stacklevel: int,
 ) -> _Choice | NotNormal:
-    data, T, keys = problem.data, problem.temperature, jax.random.split(key, 6)
+    data, T, split = problem.data, problem.temperature, keys.several(key, 6)
     say("finding the mode")
-    top = climb(posterior, data, start, key=keys[0])
+    top = climb(posterior, data, start, key=split[0])
     if not np.all(np.isfinite(top.point.gradient)):
         raise ValueError(
             "The log-density must have a finite gradient at `init`; it does not. Choose another `init`, or give a "
             "sampler."
         )
     say(f"choosing coordinates, after {top.passes:.1f} passes")
-    metric = find_metric(posterior, data, top, key=keys[1])
+    metric = find_metric(posterior, data, top, key=split[1])
     if isinstance(metric, NotNormal):
         return metric
     _warn_if_far(top.distance / T**0.5, stacklevel=stacklevel + 1)
     say(f"measuring the noise of each row, after {top.passes + metric.passes:.1f} passes")
-    zero = tree.zeros_like(start)
+    zero = tree.put_zeros_like(start)
     probe = Probe(in_coordinates(posterior, metric.preconditioner), data, zero, T**0.5)
-    rows = probe.all_rows(key=keys[2])
-    stiffest, slowest, spent = probe.curvatures(metric.point.hessian, rows.top(2), key=keys[5])
+    rows = probe.all_rows(key=split[2])
+    stiffest, slowest, spent = probe.curvatures(metric.point.hessian, rows.top(2), key=split[5])
     stiffest = max(stiffest, metric.stiffest)
     tail, tail_passes = long_tail(
         control(posterior, metric.point, 2), data, metric.point, Weighted(rows.tickets(2))
@@ -167,7 +164,7 @@ def _choose(
         return NotNormal(_describe_tail(tail, start))
     estimator = all_rows(rows, "" if tail is None else _describe_tail(tail, start))
     if tail is None:
-        estimator = cheapest(probe, rows, posterior, metric.point, keys[3:5])
+        estimator = cheapest(probe, rows, posterior, metric.point, split[3:5])
     else:
         stiffest, slowest = max(stiffest, tail.stiffest), min(slowest, tail.slowest)
     h, A = _STEP / math.sqrt(stiffest), _FRICTION * math.sqrt(slowest)
@@ -225,7 +222,7 @@ def _choose(
 
 def _held(problem: Problem, point: Point) -> tuple[Point, Arithmetic]:
     """Return the mode in the precision in which chains run, and that precision: float64 if float32 is not enough."""
-    dtype, why_not = tree.ravel(problem.init).dtype, problem.why_not_float64
+    dtype, why_not = tree.dtype_of(problem.init), problem.why_not_float64
     error = rounding_error(point.frame, problem.temperature**0.5, dtype)
     if why_not is None and (problem.float64 or error > HELD):
         return _in_float64(problem, point)
@@ -238,7 +235,7 @@ def _in_float64(problem: Problem, point: Point) -> tuple[Point, Arithmetic]:
 
 
 def _about(arithmetic: Arithmetic, problem: Problem) -> Reason:
-    dtype = str(tree.ravel(problem.init).dtype)
+    dtype = str(tree.dtype_of(problem.init))
     why = f"rounding moves positions by {arithmetic.rounding:.1g} sd"
     if problem.float64:
         why = "the data do not fit into float32"

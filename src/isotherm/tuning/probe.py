@@ -11,10 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.plans import MinibatchPlan
+from isotherm.data.weighted import Weighted
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import each, num_rows, picked
 from isotherm.sums.precision import exact
@@ -22,8 +24,7 @@ from isotherm.tuning.tickets import Rows
 
 ORDERS = (0, 1, 2)
 _PROBES = 8  # of every row, all in one pass
-_AGAIN = 3  # rounds of probes of the rows that vary most
-_POINTS = 16  # at which their gradients are taken
+_POINTS = 16  # at which the gradients of the rows that vary most are taken
 _OTHERS = 4096  # random rows that represent the rest
 
 
@@ -41,35 +42,38 @@ class Probe:
 
     def all_rows(self, *, key: Key[Array, ""]) -> Rows:
         """Return the mean squares of all rows, from a few probes of each."""
-        return Rows(self._roots(self.data, key), tree.size(self.zero), 1.0)
+        function, spread = _Squares(self.density, self.zero), tree.as_ravelled(self.spread, self.zero)
+        roots = each(function, self.data, spread, key, numbers_per_row=4 * _PROBES)
+        return Rows(roots, tree.size(self.zero), 1.0)
 
-    def again(self, rows: Rows, order: int, *, key: Key[Array, ""]) -> Rows:
-        """Return `rows` with more probes of those that vary most, which determine the largest eigenvalue of C."""
+    def again(self, rows: Rows, density: Posterior, order: int, *, key: Key[Array, ""]) -> Rows:
+        """Return `rows` with other numbers for those that vary most, which determine the largest eigenvalue of C.
+
+        They are taken from whole gradients at more points. `density` has the remainders of this order as its rows.
+        """
         top = rows.top(order)
-        chosen = picked(self.data, jnp.asarray(top, jnp.int32))
-        rounds = jnp.stack([self._roots(chosen, k) for k in jax.random.split(key, _AGAIN)])
-        passes = _AGAIN * len(top) / rows.num_data
-        return rows.replaced(top, jnp.sqrt(jnp.mean(rounds**2, axis=0)), passes)
+        index, copies = self._representatives(top)
+        _, squares = self._moment(density, index, copies, key)
+        passes = 2 * len(index) / rows.num_data  # `lead` reads the same rows again
+        return rows.replaced(top, order, np.sqrt(squares[: len(top)]), passes)
 
-    def lead(
-        self,
-        density: Posterior,
-        weights: Float[Array, " rows"] | None,
-        top: np.ndarray,
-        *,
-        key: Key[Array, ""],
-    ) -> float:
-        """Return the largest eigenvalue of C for batches of one row of `density`, drawn with these weights.
+    def lead(self, density: Posterior, plan: MinibatchPlan, top: np.ndarray, *, key: Key[Array, ""]) -> float:
+        """Return the largest eigenvalue of C for batches of one row of `density`, drawn by `plan`.
 
-        It is computed from the rows `top` and a few thousand others that represent the rest. Without `weights`, all
-        rows are equally likely.
+        It is computed from the rows `top` and a few thousand others that represent the rest.
         """
         index, copies = self._representatives(top)
-        chosen = picked(self.data, jnp.asarray(index, jnp.int32))
-        weight = 1.0 if weights is None else np.asarray(weights[jnp.asarray(index, jnp.int32)], np.float64)
-        share = jnp.asarray(num_rows(self.data) * copies * weight, tree.ravel(self.zero).dtype)
-        moment = _moment(density, self.zero, chosen, share, jnp.asarray(self.spread), key)
-        return float(np.linalg.eigvalsh(np.asarray(moment, np.float64))[-1])
+        if isinstance(plan, Weighted):
+            copies = copies * np.asarray(_weights(plan, tree.put(index, np.int32)), np.float64)
+        moment, _ = self._moment(density, index, num_rows(self.data) * copies, key)
+        return float(np.linalg.eigvalsh(moment)[-1])
+
+    def _moment(
+        self, density: Posterior, index: np.ndarray, share: np.ndarray, key: Key[Array, ""]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        shares, spread = tree.as_ravelled(share, self.zero), tree.as_ravelled(self.spread, self.zero)
+        moment = _moment(density, self.zero, self.data, tree.put(index, np.int32), shares, spread, key)
+        return np.asarray(moment[0], np.float64), np.asarray(moment[1], np.float64)
 
     def curvatures(
         self, hessian: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]
@@ -79,9 +83,9 @@ class Probe:
         `hessian` is that of U at v = 0. The change from it is summed over the rows `top` and a few thousand others.
         """
         index, copies = self._representatives(top)
-        chosen = picked(self.data, jnp.asarray(index, jnp.int32))
-        weights = jnp.asarray(copies, tree.ravel(self.zero).dtype)
-        change = _hessian_change(self.density, self.zero, chosen, weights, jnp.asarray(self.spread), key)
+        weights, spread = tree.as_ravelled(copies, self.zero), tree.as_ravelled(self.spread, self.zero)
+        chosen = tree.put(index, np.int32)
+        change = _hessian_change(self.density, self.zero, self.data, chosen, weights, spread, key)
         spent = len(index) / num_rows(self.data)
         there = hessian - np.asarray(change, np.float64)
         if not np.all(np.isfinite(there)):
@@ -98,10 +102,6 @@ class Probe:
         copies = np.append(np.ones(len(top)), np.full(len(sampled), (N - len(top)) / max(len(sampled), 1)))
         return np.append(top, sampled), copies
 
-    def _roots(self, rows: PyTree, key: Key[Array, ""]) -> Float[Array, "rows orders"]:
-        function, spread = _Squares(self.density, self.zero), jnp.asarray(self.spread)
-        return each(function, rows, spread, key, numbers_per_row=4 * _PROBES)
-
 
 class _Squares(eqx.Module):
     """The root mean square of each row's slope along random directions, for each order of expansion."""
@@ -112,7 +112,7 @@ class _Squares(eqx.Module):
     @exact
     def __call__(
         self, rows: PyTree, spread: Float[Array, ""], key: Key[Array, ""]
-    ) -> Float[Array, "n orders"]:
+    ) -> tuple[Float[Array, " n"], ...]:
         f = lambda v: self.density.row_log_likelihoods(v, rows)
 
         def probe(v: PyTree[Array], direction: PyTree[Array]) -> Float[Array, "orders n"]:
@@ -128,7 +128,7 @@ class _Squares(eqx.Module):
         squares = jnp.mean(
             jax.vmap(probe)(_spread_out(self.zero, spread, _PROBES, first), directions), axis=0
         )
-        return jnp.sqrt(squares).T.astype(jnp.float32)
+        return tuple(jnp.sqrt(squares).astype(jnp.float32))
 
 
 def _spread_out(
@@ -157,23 +157,34 @@ def _bins(count: int) -> np.ndarray:
 
 
 @compile_quickly
+def _weights(plan: Weighted, index: Int[Array, " n"]) -> Float[Array, " n"]:
+    return plan.weights[index]
+
+
+@compile_quickly
 @exact
 def _moment(
     density: Posterior,
     zero: PyTree[Array],
-    rows: PyTree,
+    data: PyTree,
+    index: Int[Array, " n"],
     share: Float[Array, " n"],
     spread: Float[Array, ""],
     key: Key[Array, ""],
-) -> Float[Array, "d d"]:
-    """Return the sum over rows of share_i g_i g_i', with respect to v, averaged over points of the posterior."""
+) -> tuple[Float[Array, "d d"], Float[Array, " n"]]:
+    """Return averages over points of the posterior: the sum over rows of share_i g_i g_i', and |g_i|^2 of each row.
 
-    def at(v: PyTree[Array]) -> Float[Array, "d d"]:
+    Gradients are with respect to v.
+    """
+    rows = picked(data, index)
+
+    def at(v: PyTree[Array]) -> tuple[Float[Array, "d d"], Float[Array, " n"]]:
         gradients = jax.vmap(jax.grad(density.one_log_likelihood), in_axes=(None, 0))(v, rows)
         g = jax.vmap(tree.ravel)(gradients)
-        return (g * share[:, None]).T @ g
+        return (g * share[:, None]).T @ g, jnp.sum(g**2, axis=1)
 
-    return jnp.mean(jax.lax.map(at, _spread_out(zero, spread, _POINTS, key)), axis=0)
+    moments, squares = jax.lax.map(at, _spread_out(zero, spread, _POINTS, key))
+    return jnp.mean(moments, axis=0), jnp.mean(squares, axis=0)
 
 
 @compile_quickly
@@ -181,12 +192,14 @@ def _moment(
 def _hessian_change(
     density: Posterior,
     zero: PyTree[Array],
-    rows: PyTree,
+    data: PyTree,
+    index: Int[Array, " n"],
     weights: Float[Array, " n"],
     spread: Float[Array, ""],
     key: Key[Array, ""],
 ) -> Float[Array, "d d"]:
     """Return the Hessian of the log-density at a random point less that at v = 0."""
+    rows = picked(data, index)
 
     def total(x: Float[Array, " d"]) -> Array:
         v = tree.unravel_like(x, zero)

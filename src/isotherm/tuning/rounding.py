@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -21,7 +20,7 @@ def rounding_error(frame: DensePreconditioner, spread: float, dtype: np.dtype) -
     together: rounding each of them by itself moves the position by far more than it moves a single parameter.
     """
     root, inverse = (np.asarray(x, np.float64) for x in (frame.root, frame.inverse))
-    center = np.asarray(tree.ravel(frame.center), np.float64)
+    center = tree.flat(frame.center)
     v = spread * np.random.default_rng(0).standard_normal((_POINTS, len(center)))
     theta = center + v @ root.T
     # The center may be rounded: what matters is how far each position is from where it should be. Rounding errors are
@@ -36,15 +35,15 @@ def rounded(point: Point, like: PyTree[Array]) -> Point:
     With c' and L' the rounded center and root, v = s + M w, where s = L^-1 (c' - c) and M = L^-1 L'. The derivatives
     with respect to w follow from those with respect to v, to second order in s.
     """
-    dtype = tree.ravel(like).dtype
+    dtype = tree.dtype_of(like)
     root, inverse = (np.asarray(x, np.float64) for x in (point.frame.root, point.frame.inverse))
-    center = np.asarray(tree.ravel(point.frame.center), np.float64)
-    narrow = lambda x: np.asarray(jnp.asarray(x, dtype), np.float64)
+    center = tree.flat(point.frame.center)
+    narrow = lambda x: x.astype(dtype).astype(np.float64)
     shift, turn = inverse @ (narrow(center) - center), inverse @ narrow(root)
     frame = DensePreconditioner(
-        tree.unravel_like(jnp.asarray(center, dtype), like),
-        jnp.asarray(root, dtype),
-        jnp.asarray(np.linalg.solve(turn, inverse), dtype),
+        tree.put_like(center, like),
+        tree.put(root, dtype),
+        tree.put(np.linalg.solve(turn, inverse), dtype),
     )
 
     def moved(

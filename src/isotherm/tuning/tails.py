@@ -135,27 +135,18 @@ def _log_likelihoods(
 
     `points` are indices of `moves`.
     """
-    rows, weights = (
-        np.asarray(x) for x in _drawn(plan, jnp.asarray(rng.integers(plan.total, size=count), jnp.int32))
-    )
-    which, row = np.repeat(points, count), np.tile(rows, len(points))
+    which, number = np.repeat(points, count), np.tile(rng.integers(plan.total, size=count), len(points))
     # In pieces of equal length, so that all rounds share one compiled program.
     width = sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
     length, parts = max(1, min(_PAIRS, _NUMBERS // max(width, moves.shape[1]))), []
-    length = min(length, 2 ** math.ceil(math.log2(len(row))))
-    for begin in range(0, len(row), length):
+    length = min(length, 2 ** math.ceil(math.log2(len(number))))
+    for begin in range(0, len(number), length):
         piece = slice(begin, begin + length)
-        pair = [jnp.asarray(np.resize(x[piece], length), jnp.int32) for x in (which, row)]
-        parts.append(np.asarray(_pairs(posterior, center, moves, data, *pair), np.float64))
-    rest = np.concatenate(parts)[: len(row)].reshape(len(points), count) * (num_rows(data) * weights)
+        pair = [tree.put(np.resize(x[piece], length), np.int32) for x in (which, number)]
+        parts.append(np.asarray(_pairs(posterior, center, moves, data, plan, *pair), np.float64))
+    rest = np.concatenate(parts)[: len(number)].reshape(len(points), count)
     mean, error = rest.mean(axis=1), rest.std(axis=1) / count**0.5
     return np.where(np.isfinite(mean), mean, -np.inf), np.where(np.isfinite(error), error, 0.0)
-
-
-@compile_quickly
-def _drawn(plan: Weighted, numbers: Int[Array, " n"]) -> tuple[Int[Array, " n"], Float[Array, " n"]]:
-    rows = plan.holders(numbers)
-    return rows, plan.weights[rows]
 
 
 @compile_quickly
@@ -165,12 +156,18 @@ def _pairs(
     center: PyTree,
     moves: Float[Array, "k d"],
     data: PyTree,
+    plan: Weighted,
     which: Int[Array, " p"],
-    row: Int[Array, " p"],
+    number: Int[Array, " p"],
 ) -> Float[Array, " p"]:
-    """Return the log-likelihood of one row after one move, for each pair."""
+    """Return the log-likelihood of one row after one move, times N and the row's weight, for each pair.
+
+    A row is named by the number of one of its tickets.
+    """
     at = lambda i: tree.unravel_like(tree.ravel(center) + moves[i], center)
-    return jax.vmap(lambda i, r: posterior.one_log_likelihood(at(i), r))(which, picked(data, row))
+    rows = plan.holders(number)
+    values = jax.vmap(lambda i, r: posterior.one_log_likelihood(at(i), r))(which, picked(data, rows))
+    return num_rows(data) * plan.weights[rows] * values
 
 
 def _known(

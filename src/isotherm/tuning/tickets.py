@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.sums import precision
 
@@ -15,19 +16,19 @@ _TOP = 4096  # most rows that count as varying most; at most one in 8 of all
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Root mean square of each row's gradient with respect to v, as `roots[row, order]`, and the passes it took.
+    """Root mean square of each row's gradient with respect to v, as `roots[order][row]`, and the passes it took.
 
     `size` is the number of parameters. The order is that of the expansion around the mode that is subtracted.
     """
 
-    roots: Float[Array, "rows orders"]
+    roots: tuple[Float[Array, " rows"], ...]
     size: int
     passes: float
 
     @property
     def num_data(self) -> int:
         """The number of rows."""
-        return len(self.roots)
+        return len(self.roots[0])
 
     def noise(self) -> tuple[Float[np.ndarray, " orders"], Float[np.ndarray, " orders"]]:
         """Return the mean eigenvalue of C for batches of one row, by order: for equal probabilities and for tickets.
@@ -35,22 +36,24 @@ class Rows:
         Tickets are those of `tickets`, before they are rounded to integers.
         """
         with precision.float64():
-            equal, weighted = _noise(self.roots)
-            return np.asarray(equal) / self.size, np.asarray(weighted) / self.size
+            equal, weighted = np.asarray([_noise(root) for root in self.roots]).T
+            return equal / self.size, weighted / self.size
 
     def tickets(self, order: int) -> Int[Array, " rows"]:
         """Return one ticket for each row, plus N more in proportion to how much the rows' gradients vary."""
         with precision.float64():
-            return _tickets(self.roots, order)
+            return _tickets(self.roots[order])
 
     def top(self, order: int) -> np.ndarray:
         """Return the indices of the rows that vary most, in order."""
-        return np.sort(np.asarray(_top(self.roots, order, max(1, min(_TOP, self.num_data // 8)))))
+        return np.sort(np.asarray(_top(self.roots[order], max(1, min(_TOP, self.num_data // 8)))))
 
-    def replaced(self, index: np.ndarray, roots: Float[Array, "n orders"], passes: float) -> "Rows":
-        """Return a copy with other numbers for the rows at `index`, which took `passes`."""
-        changed = _replaced(self.roots, jnp.asarray(index, jnp.int32), roots)
-        return Rows(changed, self.size, self.passes + passes)
+    def replaced(self, index: np.ndarray, order: int, roots: np.ndarray, passes: float) -> "Rows":
+        """Return a copy with other numbers of this order for the rows at `index`, which took `passes`."""
+        changed = list(self.roots)
+        new = tree.put(roots, changed[order].dtype)
+        changed[order] = _replaced(changed[order], tree.put(index, np.int32), new)
+        return Rows(tuple(changed), self.size, self.passes + passes)
 
 
 def _shares(root: Float[Array, " rows"]) -> Float[Array, " rows"]:
@@ -60,31 +63,26 @@ def _shares(root: Float[Array, " rows"]) -> Float[Array, " rows"]:
 
 
 @compile_quickly
-def _noise(roots: Float[Array, "rows orders"]) -> tuple[Float[Array, " orders"], Float[Array, " orders"]]:
-    def one(root: Float[Array, " rows"]) -> tuple[Array, Array]:
-        root = root.astype(jnp.float64)
-        r = 1 + _shares(root)
-        return len(root) * jnp.sum(root**2), jnp.sum(r) * jnp.sum(root**2 / r)
-
-    # One order after the other, which needs a third of the memory.
-    return jax.lax.map(one, roots.T)
+def _noise(root: Float[Array, " rows"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    root = root.astype(jnp.float64)
+    r = 1 + _shares(root)
+    return len(root) * jnp.sum(root**2), jnp.sum(r) * jnp.sum(root**2 / r)
 
 
 @compile_quickly
-def _tickets(roots: Float[Array, "rows orders"], order: int) -> Int[Array, " rows"]:
+def _tickets(root: Float[Array, " rows"]) -> Int[Array, " rows"]:
     # Rounding the running sums keeps the total at 2 N, so that compiled programs have one shape.
-    shares = _shares(roots[:, order].astype(jnp.float64))
-    ends = jnp.rint(jnp.cumsum(shares)).at[-1].set(len(roots))
-    return 1 + jnp.diff(ends, prepend=jnp.zeros(1, ends.dtype)).astype(jnp.int32)
+    ends = jnp.rint(jnp.cumsum(_shares(root.astype(jnp.float64)))).astype(jnp.int32).at[-1].set(len(root))
+    return 1 + jnp.diff(ends, prepend=jnp.zeros(1, ends.dtype))
 
 
 @compile_quickly
-def _top(roots: Float[Array, "rows orders"], order: int, count: int) -> Int[Array, " count"]:
-    return jax.lax.top_k(roots[:, order], count)[1]
+def _top(root: Float[Array, " rows"], count: int) -> Int[Array, " count"]:
+    return jax.lax.top_k(root, count)[1]
 
 
 @compile_quickly
 def _replaced(
-    roots: Float[Array, "rows orders"], index: Int[Array, " n"], new: Float[Array, "n orders"]
-) -> Float[Array, "rows orders"]:
-    return roots.at[index].set(new)
+    root: Float[Array, " rows"], index: Int[Array, " n"], new: Float[Array, " n"]
+) -> Float[Array, " rows"]:
+    return root.at[index].set(new)

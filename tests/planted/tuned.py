@@ -47,8 +47,8 @@ TUNED = (
         "weights-upside-down",
         "Rows drawn more often get a larger weight instead of a smaller one.",
         "_laid_out",
-        "jnp.asarray(total / N, float) / tickets",
-        "tickets / jnp.asarray(total / N, float)",
+        "jnp.asarray(total / N, jnp.float32) / tickets.astype(jnp.float32)",
+        "tickets.astype(jnp.float32) / jnp.asarray(total / N, jnp.float32)",
         ("test_control_variate.py::test_weights_make_up_for_unequal_probabilities",),
     ),
     Bug(

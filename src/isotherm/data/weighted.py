@@ -88,4 +88,4 @@ def _laid_out(
     N = len(tickets)
     rows = jnp.arange(N, dtype=jnp.int32)
     table = jnp.repeat(rows, tickets - 1, total_repeat_length=total - N)
-    return table, jnp.asarray(total / N, float) / tickets
+    return table, jnp.asarray(total / N, jnp.float32) / tickets.astype(jnp.float32)

@@ -25,6 +25,7 @@ _NUMBERS = {"cpu": (2**18, 2**18)}
 _NUMBERS_ELSEWHERE = (2**20, 2**24)  # fewest and most; one in 64 of the data between them
 _FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would hold this many numbers
 
+CHUNK = 256  # the rows in a block are a multiple of this, if there are as many
 _SMALL = 2**24  # numbers in the data up to which programs are not optimised
 
 RowFunction = Callable[..., PyTree]
@@ -91,7 +92,8 @@ def _block_length(data: PyTree, numbers_per_row: int) -> int:
     numbers = min(max(fewest, width * num_rows(data) // 64), most)
     width = max(width, numbers_per_row, 1)
     fewest_rows = max(1, min(_FEWEST_ROWS, _MOST_NUMBERS // width))
-    return min(num_rows(data), max(fewest_rows, numbers // width))
+    length = min(num_rows(data), max(fewest_rows, numbers // width))
+    return length if length < CHUNK else length // CHUNK * CHUNK
 
 
 def _is_small(data: PyTree) -> bool:

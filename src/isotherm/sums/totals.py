@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import Part, fold
+from isotherm.sums.fold import CHUNK, Part, fold
 from isotherm.sums.precision import exact
 
 Second = Literal["hessian", "fisher"] | None
@@ -88,7 +88,11 @@ class _Derivatives(eqx.Module):
 
 
 class _AtPoints(eqx.Module):
-    """Value and gradient at several points, of one block of rows."""
+    """Value and gradient at several points, of one block of rows.
+
+    Derivatives are taken of `CHUNK` rows at a time, about as many as in a batch, and then added up. In single
+    precision the terms of a remainder would otherwise be added up one by one, and cancel only as sums over many rows.
+    """
 
     posterior: Posterior
 
@@ -96,10 +100,17 @@ class _AtPoints(eqx.Module):
     def __call__(
         self, rows: PyTree, valid: Bool[Array, " n"], thetas: PyTree[Array]
     ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
-        def one(theta: PyTree) -> tuple[Array, Array]:
+        length = CHUNK if len(valid) % CHUNK == 0 else len(valid)
+        chunks = jax.tree.map(lambda x: x.reshape(-1, length, *x.shape[1:]), (rows, valid))
+
+        def of_chunk(theta: PyTree, rows: PyTree, valid: Bool[Array, " n"]) -> tuple[Array, Array]:
             total = lambda x: jnp.sum(jnp.where(valid, self.posterior.row_log_likelihoods(x, rows), 0))
             value, gradient = jax.value_and_grad(total)(theta)
             return value, tree.ravel(gradient)
+
+        def one(theta: PyTree) -> tuple[Array, Array]:
+            values, gradients = jax.vmap(of_chunk, in_axes=(None, 0, 0))(theta, *chunks)
+            return jnp.sum(values), jnp.sum(gradients, axis=0)
 
         return jax.lax.map(one, thetas)
 

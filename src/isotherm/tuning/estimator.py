@@ -13,6 +13,7 @@ from isotherm.draws.record import Reason
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
 from isotherm.posterior import Posterior
+from isotherm.tuning.heating import heating
 from isotherm.tuning.newton import Point
 from isotherm.tuning.probe import ORDERS, Probe
 from isotherm.tuning.tickets import Rows
@@ -21,6 +22,7 @@ _COST = (1.0, 2.0, 3.0)  # approximate cost of a step, by order of the expansion
 _WORTH = 3.0  # control variates are used if they lower noise times cost by this factor
 _QUIET, _NOISY = 0.15, 1.0  # target of s if the noise varies over the posterior, and if it hardly does
 _SMALLEST, _LARGEST = 32, 2048  # batch sizes
+_HEATED = 0.02  # most by which noise that grows with the distance may raise the variance of a coordinate
 _ENOUGH = 8  # all rows are used in each step if a batch would have more than one in this many
 
 
@@ -31,6 +33,7 @@ class Estimator:
     - `order`: that of the control variates; 0 for plain minibatches, and `None` for all rows in each step.
     - `plan`: how rows are drawn.
     - `noise`, `worst`: the mean and the largest eigenvalue of C / T for batches of one row.
+    - `heating`: what `tuning.heating` returns.
     - `target`: the largest s allowed.
     """
 
@@ -38,17 +41,34 @@ class Estimator:
     plan: MinibatchPlan
     noise: float
     worst: float
+    heating: float
     target: float
     passes: float
     reasons: tuple[Reason, ...]
     num_data: int
 
-    def batch_sizes(self, h: float) -> tuple[int, int]:
-        """Return the batch size for a step h, and the number of rows that `target` calls for."""
+    def batch_size(self, h: float, friction: float) -> int:
+        """Return the batch size for a step h: as many rows as its noise calls for, within bounds."""
         if self.order is None:
-            return self.num_data, 0
-        rows_needed = math.ceil(min(h * h * self.worst / self.target, 2.0**31))
-        return min(_rounded(max(_SMALLEST, rows_needed)), self.num_data, _LARGEST), rows_needed
+            return self.num_data
+        needed = max(h * h * self.worst / self.target, h * self.heating / (2 * friction * _HEATED))
+        rows = _SMALLEST if needed <= _SMALLEST else math.ceil(min(needed, 2.0**31))
+        return min(_rounded(rows), self.num_data, _LARGEST)
+
+    def largest_step(self, n: int, friction: float) -> float:
+        """Return the largest step that the noise of n rows allows."""
+        by_s = math.sqrt(n * self.target / self.worst) if self.worst > 0 else math.inf
+        return min(by_s, n * 2 * friction * _HEATED / self.heating if self.heating > 0 else math.inf)
+
+    def describe(self, h: float, n: int, friction: float) -> str:
+        """Return a sentence on the noise of n rows at a step h."""
+        if self.order is None:
+            return "the gradient has no noise"
+        s = f"gradient noise s = {h * h * self.worst / n:.2g} at this step size; the limit is {self.target:g}"
+        heated = h * self.heating / n / (2 * friction)
+        return (
+            s if heated < _HEATED / 10 else f"{s}. It heats a coordinate by {heated:.1%}; limit {_HEATED:.0%}"
+        )
 
     def too_large(self, n: int) -> bool:
         """Return whether batches of n rows are so large that all rows may as well be used."""
@@ -64,7 +84,7 @@ class Estimator:
 def all_rows(rows: Rows, why: str) -> Estimator:
     """Return the estimator that uses all rows in each step."""
     reasons = (Reason("gradient", "all rows", why),)
-    return Estimator(None, AllRows(), 0.0, 0.0, _QUIET, rows.passes, reasons, rows.num_data)
+    return Estimator(None, AllRows(), 0.0, 0.0, 0.0, _QUIET, rows.passes, reasons, rows.num_data)
 
 
 def cheapest(
@@ -76,18 +96,21 @@ def cheapest(
         plan, noise = WithReplacement(), float(rows.noise()[0][0])
         worst = probe.lead(probe.density, plan, np.zeros(0, int), key=keys[1])
         reasons = (Reason("gradient", "minibatch", why),)
-        return Estimator(0, plan, noise / T, worst / T, _NOISY, rows.passes, reasons, num_data)
-    expanded = control(posterior, point, order).expanded
-    rows = probe.again(rows, expanded, order, key=keys[0])
+        return Estimator(0, plan, noise / T, worst / T, 0.0, _NOISY, rows.passes, reasons, num_data)
+    expanded = control(posterior, point, order)
+    rows = probe.again(rows, expanded.expanded, order, key=keys[0])
     plan = Weighted(rows.tickets(order))
-    worst = probe.lead(expanded, plan, rows.top(order), key=keys[1])
+    worst = probe.lead(expanded.expanded, plan, rows.top(order), key=keys[1])
+    heat, passes = heating(expanded, probe.data, plan)
     equal, weighted = (float(x[order]) for x in rows.noise())
     gain = f"rows with more variable gradients are drawn more often: {_ratio(equal, weighted):.2g} times less noise"
     reasons = (
         Reason("gradient", f"control variate, order {order}", why),
         Reason("minibatch", "weighted", gain),
     )
-    return Estimator(order, plan, weighted / T, worst / T, _QUIET, rows.passes, reasons, num_data)
+    return Estimator(
+        order, plan, weighted / T, worst / T, heat, _QUIET, rows.passes + passes, reasons, num_data
+    )
 
 
 def control(posterior: Posterior, point: Point, order: int) -> ControlVariate:

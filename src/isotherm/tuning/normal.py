@@ -168,17 +168,16 @@ def _choose(
     else:
         stiffest, slowest = max(stiffest, tail.stiffest), min(slowest, tail.slowest)
     h, A = _STEP / math.sqrt(stiffest), _FRICTION * math.sqrt(slowest)
-    n, rows_needed = estimator.batch_sizes(h)
+    n = estimator.batch_size(h, A)
     if batch_size is not None:
         n = batch_size
     elif estimator.too_large(n):
         why = f"batches would have {n} of {problem.num_data} rows"
-        estimator, n, rows_needed = all_rows(rows, why), problem.num_data, 0
+        estimator, n = all_rows(rows, why), problem.num_data
     step_why = f"{_STEP:g} divided by the frequency of the stiffest direction, {math.sqrt(stiffest):.2g}"
-    if rows_needed > n:
-        h, step_why = h * math.sqrt(n / rows_needed), f"the largest that the noise of {n} rows allows"
-    s = f"gradient noise s = {h * h * estimator.worst / n:.2g} at this step size; the limit is {estimator.target:g}"
-    s = "the gradient has no noise" if estimator.order is None else s
+    if estimator.order is not None and h > (largest := estimator.largest_step(n, A)):
+        h, step_why = largest, f"the largest that the noise of {n} rows allows"
+    s = estimator.describe(h, n, A)
     # Noise control adds a friction of h C / 2.
     damping = A + h * estimator.noise / n / 2
     relaxation = min(max(damping / slowest, 1 / damping) / h, _SLOWEST)

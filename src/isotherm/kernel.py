@@ -1,5 +1,7 @@
 """One step of one chain: drift, batch, gradient, kick. Both the driver's loop and a loop of yours use it."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -62,6 +64,8 @@ class Kernel(eqx.Module):
         drift, batch, signs, kick = jax.random.split(jax.random.fold_in(key, state.step), 4)
         state = self.sampler.drift(state, key=drift)
         rows = self.batch(data, state.step, key=batch, chain_key=key)
+        if self.minibatch.takes_by_index:
+            rows = dataclasses.replace(rows, source=data)
         estimate = self.estimate(state.position, rows, needs=self.sampler.needs, key=signs)
         # The operator is dropped: it holds functions, which a compiled loop cannot carry.
         visit = Visit(

@@ -47,7 +47,8 @@ class Batch(eqx.Module):
     covariance of the per-row gradients in the batch: 1 with replacement, 1 - n/N without. `half_factor` is the factor
     for the contrast of the two halves of the batch in place of V; `None` means that it equals `noise_factor`.
     `weights` multiply the log-likelihoods of rows that were drawn with unequal probabilities, and V is then the
-    covariance of the weighted gradients.
+    covariance of the weighted gradients. `source` is all rows, if `rows` are those that `index` selects from it; a
+    gradient may then read them itself. Only a kernel's step sets it.
     """
 
     rows: PyTree[Array]
@@ -56,6 +57,7 @@ class Batch(eqx.Module):
     noise_factor: float = eqx.field(static=True)
     half_factor: float | None = eqx.field(static=True, default=None)
     weights: Float[Array, " n"] | None = None
+    source: PyTree[Array] | None = None
 
     @property
     def size(self) -> int:

@@ -157,7 +157,7 @@ NOISE = (
     Bug(
         "halves-added",
         "The contrast of two halves is their sum instead of their difference.",
-        "_halves",
+        "_from_halves",
         "(c / a * x - c / b * y)",
         "(c / a * x + c / b * y)",
         CONTRASTS,
@@ -165,7 +165,7 @@ NOISE = (
     Bug(
         "halves-taken-for-equal",
         "The contrast of an odd batch divides both of its halves by the rows of the smaller.",
-        "_halves",
+        "_from_halves",
         "(c / a * x - c / b * y)",
         "(c / a * x - c / a * y)",
         CONTRASTS,
@@ -173,7 +173,7 @@ NOISE = (
     Bug(
         "halves-not-normalised",
         "The contrast of the halves is the difference of their means, not divided by its standard deviation.",
-        "_halves",
+        "_from_halves",
         "c = _scale(batch, batch.half_factor) / (1 / a + 1 / b) ** 0.5",
         "c = _scale(batch, batch.half_factor)",
         CONTRASTS,

@@ -56,13 +56,17 @@ class MinibatchPlan(eqx.Module):
         del key
         return data
 
+    @property
+    def takes_by_index(self) -> bool:
+        """Whether the rows of a batch are those that `index` selects from the arranged data, and have no weights."""
+        return type(self).batch is MinibatchPlan.batch
+
     def batch(
         self, data: PyTree, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
     ) -> Batch:
         """Return the batch of this step: the rows that `index` selects."""
         index = self.index(step, num_data=num_data, batch_size=batch_size, key=key, chain_key=chain_key)
-        rows = jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
-        return Batch(rows, index, num_data, self.noise_factor(num_data, batch_size))
+        return Batch(take_rows(data, index), index, num_data, self.noise_factor(num_data, batch_size))
 
 
 class WithReplacement(MinibatchPlan):
@@ -225,6 +229,11 @@ class AllRows(MinibatchPlan):
 
     def noise_factor(self, num_data: int, batch_size: int) -> float:
         return 0.0
+
+
+def take_rows(data: PyTree, index: Int[Array, " n"]) -> PyTree:
+    """Return the rows that `index` selects."""
+    return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
 
 
 def uniform(key: PRNGKey, length: int, below: int) -> Int[Array, " n"]:

@@ -14,7 +14,7 @@ from isotherm.chains import advice
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
-from isotherm.chains.verify import verified
+from isotherm.chains.verify import force_error
 from isotherm.covariance import Dense, Diagonal
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.kernel import Kernel
@@ -22,7 +22,6 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.samplers import CCAdL
 from isotherm.sums import precision
-from isotherm.sums.totals import stacked
 from isotherm.tuning.estimator import Estimator, all_rows, cheapest, control
 from isotherm.tuning.metric import NotNormal, find_metric
 from isotherm.tuning.newton import Point, climb
@@ -93,10 +92,8 @@ class _Choice:
 
 def _is_accurate(setup: Setup) -> bool:
     """Return whether chains in this precision compute the force well, at two points of the posterior."""
-    rng, zero = np.random.default_rng(0), tree.zeros_like(setup.problem.init)
-    v = setup.problem.temperature**0.5 * rng.standard_normal((2, tree.size(zero)))
-    error = verified(setup, stacked(v, zero)).force_error
-    return error is not None and error < HELD
+    rng, size = np.random.default_rng(0), tree.size(setup.problem.init)
+    return force_error(setup, setup.problem.temperature**0.5 * rng.standard_normal((2, size))) < HELD
 
 
 def _setup(problem: Problem, choice: _Choice, began: float) -> Setup:

@@ -213,11 +213,14 @@ def sound(kind):
     x = np.column_stack([np.ones(400), rng.normal(size=(400, 2))]).astype(np.float32)
     line = {"x": x, "y": (x[:, 1] + rng.normal(size=400)).astype(np.float32)}
     rare = {"x": x, "y": np.where(np.arange(400) < 4, 1, -1).astype(np.float32)}
+    hinge = {"x": x[:10], "y": (np.maximum(1 + x[:10, 1], 0) + 0.3 * rng.normal(size=10)).astype(np.float32)}
     counts = {"x": x, "y": rng.poisson(0.05, size=400).astype(np.float32)}
     narrow = lambda w: -0.5 * jnp.sum(w**2) / 0.05**2
     logistic = lambda w, row: jax.nn.log_sigmoid(row["y"] * (row["x"] @ w))
     student = lambda w, row: -2.0 * jnp.log1p((row["y"] - row["x"] @ w) ** 2 / 3)
     normal = lambda w, row: -0.5 * (row["y"] - row["x"] @ w) ** 2
+    relu = lambda w, row: -0.5 * (row["y"] - jax.nn.relu(row["x"] @ w)) ** 2
+    wide = lambda w: -0.5 * jnp.sum(w**2)
     poisson = lambda w, row: row["y"] * (row["x"] @ w) - jnp.exp(row["x"] @ w)
     scale = lambda p, row: -0.5 * ((row - p["m"]) * jnp.exp(-p["s"])) ** 2 - p["s"]
     funnel = lambda p: -0.5 * (p["s"] / 2) ** 2 - 0.5 * (p["m"] * jnp.exp(-p["s"])) ** 2 - p["s"]
@@ -228,13 +231,15 @@ def sound(kind):
         "Poisson": (iso.Posterior(poisson), counts, jnp.zeros(3)),
         "Student-t": (iso.Posterior(student), line, jnp.zeros(3)),
         "scale of few rows": (iso.Posterior(scale, funnel), few, {"m": jnp.zeros(()), "s": jnp.zeros(())}),
+        "kinks": (iso.Posterior(relu, wide), hinge, 0.5 * jnp.ones(3)),
         "hot": (iso.Posterior(logistic, temperature=5.0), rare | {"y": np.sign(line["y"])}, jnp.zeros(3)),
         "strong prior": (iso.Posterior(logistic, narrow), rare, jnp.zeros(3)),
     }[kind]
 
 
 @pytest.mark.parametrize(
-    "kind", ["normal", "rare events", "Poisson", "Student-t", "scale of few rows", "hot", "strong prior"]
+    "kind",
+    ["normal", "rare events", "Poisson", "Student-t", "scale of few rows", "kinks", "hot", "strong prior"],
 )
 def test_sound_posteriors_are_not_alarmed(kind):
     """In any of 40 pairs of directions, and as far as draws may go: the integral is good to far less than 0.3 T."""
@@ -246,7 +251,7 @@ def test_sound_posteriors_are_not_alarmed(kind):
     like = jax.tree.map(jnp.zeros_like, setup.problem.init)
     checks = [verified(setup, stacked(pair, like)) for pair in pairs]
     excess = [found.density_error - found.integration_error for found in checks]
-    assert max(excess) < 0.05
+    assert max(excess) < (0.15 if kind == "kinks" else 0.05)
     assert max(found.force_error for found in checks) < 0.01
 
 

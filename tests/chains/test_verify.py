@@ -15,7 +15,10 @@ from isotherm.chains import verify
 from isotherm.chains.verify import part_to_check, verified
 from isotherm.draws.record import Arithmetic
 
-FORCE, JUMP = "the force that the chains used differs", "between two draws the log-density changes by"
+FORCE, JUMP = (
+    "the force that the chains used differs",
+    "along a line through the posterior the log-density changes by",
+)
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -58,9 +61,11 @@ def test_a_wrong_known_hessian_is_in_the_verdict():
     hessian = setup.gradient.sums[2]
     wrong = setup.with_gradient(eqx.tree_at(lambda g: g.sums[2], setup.gradient, 1.3 * hessian))
     draws = sample(wrong)
-    # The last draws are the last positions; those of the first and the last chain are checked.
+    # The last draws are the last positions. The force is checked at points near those of the first and last chain.
     v = jax.vmap(setup.preconditioner.from_params)(jnp.asarray(draws.posterior[[-1, 0], -1]))
-    added = 0.3 * np.asarray(v, np.float64) @ np.asarray(hessian, np.float64)
+    points = verify._from_mode(np.asarray(v, np.float64), 1.0)
+    v = np.stack([points[np.argmin(np.linalg.norm(points - end, axis=1))] for end in np.asarray(v)])
+    added = 0.3 * v @ np.asarray(hessian, np.float64)
     assert draws.record.arithmetic.force_error == pytest.approx(np.sqrt(np.mean(added**2)), rel=0.02)
     assert draws.record.arithmetic.density_error < 1e-6
     assert FORCE in draws.summary().verdict
@@ -161,6 +166,105 @@ def test_a_wrong_gradient_is_in_the_verdict():
     verdict = draws.summary().verdict
     assert JUMP in verdict
     assert FORCE not in verdict
+
+
+def scaled_gradient(factor):
+    """Return the identity with a gradient that is `factor` times too large, which JAX can differentiate twice."""
+
+    @jax.custom_jvp
+    def identity(x):
+        return x
+
+    identity.defjvp(lambda x, dx: (identity(*x), factor * dx[0]))
+    return identity
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.2])
+@pytest.mark.parametrize("size", [1, 3, 10, 50])
+def test_a_gradient_that_is_wrong_by_a_factor_is_found_whatever_the_number_of_parameters(size, factor):
+    """From the mode to r sd, U changes by r^2/2 in the sd of the right gradient, the integral by `factor` times that.
+
+    The coordinates are those of the wrong Hessian. r is 4, or more with many parameters.
+    """
+    rows = np.random.default_rng(size).normal(size=(200, size)).astype(np.float32)
+    wrong = scaled_gradient(factor)
+    posterior = iso.Posterior(lambda m, row: wrong(-0.5 * jnp.sum((m - row) ** 2)))
+    setup = iso.warmup(posterior, rows, jnp.zeros(size), progress=False)
+    v = np.random.default_rng(1).normal(size=(2, size))
+    found = verified(setup, np.asarray(v, np.float64))
+    radius = np.maximum(4, np.linalg.norm(v, axis=1)).max()
+    assert found.density_error == pytest.approx(abs(factor - 1) / factor * radius**2 / 2, rel=1e-3)
+    assert found.density_error > 2 * (0.3 + found.integration_error)
+    assert found.force_error < 1e-3
+
+
+def test_a_default_run_with_a_wrong_gradient_of_three_parameters_is_not_trusted():
+    rows = np.random.default_rng(10).normal(size=(300, 3)).astype(np.float32)
+    wrong = scaled_gradient(1.2)
+    posterior = iso.Posterior(lambda m, row: wrong(-0.5 * jnp.sum((m - row) ** 2)))
+    draws = iso.sample(posterior, rows, jnp.zeros(3), num_draws=20, progress=False)
+    assert draws.record.arithmetic.density_error == pytest.approx(16 / 2 / 6, rel=0.2)
+    assert JUMP in draws.summary().verdict
+
+
+def sound(kind):
+    """Return a posterior that the warm-up takes for nearly normal, its rows and a start."""
+    rng = np.random.default_rng(7)
+    x = np.column_stack([np.ones(400), rng.normal(size=(400, 2))]).astype(np.float32)
+    line = {"x": x, "y": (x[:, 1] + rng.normal(size=400)).astype(np.float32)}
+    rare = {"x": x, "y": np.where(np.arange(400) < 4, 1, -1).astype(np.float32)}
+    hinge = {"x": x[:10], "y": (np.maximum(1 + x[:10, 1], 0) + 0.3 * rng.normal(size=10)).astype(np.float32)}
+    counts = {"x": x, "y": rng.poisson(0.05, size=400).astype(np.float32)}
+    narrow = lambda w: -0.5 * jnp.sum(w**2) / 0.05**2
+    logistic = lambda w, row: jax.nn.log_sigmoid(row["y"] * (row["x"] @ w))
+    student = lambda w, row: -2.0 * jnp.log1p((row["y"] - row["x"] @ w) ** 2 / 3)
+    normal = lambda w, row: -0.5 * (row["y"] - row["x"] @ w) ** 2
+    relu = lambda w, row: -0.5 * (row["y"] - jax.nn.relu(row["x"] @ w)) ** 2
+    wide = lambda w: -0.5 * jnp.sum(w**2)
+    poisson = lambda w, row: row["y"] * (row["x"] @ w) - jnp.exp(row["x"] @ w)
+    scale = lambda p, row: -0.5 * ((row - p["m"]) * jnp.exp(-p["s"])) ** 2 - p["s"]
+    funnel = lambda p: -0.5 * (p["s"] / 2) ** 2 - 0.5 * (p["m"] * jnp.exp(-p["s"])) ** 2 - p["s"]
+    few = rng.normal(size=12).astype(np.float32)
+    return {
+        "normal": (iso.Posterior(normal), line, jnp.zeros(3)),
+        "rare events": (iso.Posterior(logistic), rare, jnp.zeros(3)),
+        "Poisson": (iso.Posterior(poisson), counts, jnp.zeros(3)),
+        "Student-t": (iso.Posterior(student), line, jnp.zeros(3)),
+        "scale of few rows": (iso.Posterior(scale, funnel), few, {"m": jnp.zeros(()), "s": jnp.zeros(())}),
+        "kinks": (iso.Posterior(relu, wide), hinge, 0.5 * jnp.ones(3)),
+        "hot": (iso.Posterior(logistic, temperature=5.0), rare | {"y": np.sign(line["y"])}, jnp.zeros(3)),
+        "strong prior": (iso.Posterior(logistic, narrow), rare, jnp.zeros(3)),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["normal", "rare events", "Poisson", "Student-t", "scale of few rows", "kinks", "hot", "strong prior"],
+)
+def test_sound_posteriors_are_not_alarmed(kind):
+    """In any of 40 pairs of directions, and as far as draws may go: the integral is good to far less than 0.3 T."""
+    posterior, data, init = sound(kind)
+    setup = iso.warmup(posterior, data, init, progress=False)
+    assert verify._mode_is_known(setup)
+    size, sd = setup.num_parameters, setup.problem.temperature**0.5
+    pairs = sd * np.random.default_rng(8).normal(size=(40, 2, size)) * np.linspace(0.1, 2, 40)[:, None, None]
+    checks = [verified(setup, pair) for pair in pairs]
+    excess = [found.density_error - found.integration_error for found in checks]
+    assert max(excess) < (0.15 if kind == "kinks" else 0.05)
+    assert max(found.force_error for found in checks) < 0.01
+
+
+def test_where_the_density_ends_the_line_between_two_draws_is_used():
+    """A row of exponential waiting times without a transform: 4 sd to the left of the mode, the rate is negative."""
+    rows = np.random.default_rng(9).exponential(size=9).astype(np.float32)
+    posterior = iso.Posterior(lambda rate, t: jnp.log(rate) - rate * t)
+    setup = iso.warmup(posterior, rows, jnp.ones(()), progress=False)
+    setup = dataclasses.replace(setup, starts=dataclasses.replace(setup.starts, points=None))
+    ends = np.array([[-1.0], [0.5]])
+    assert np.isnan(verify._in_float64(setup, verify._from_mode(ends, 1.0), None)[0]).any()
+    found = verified(setup, ends)
+    assert found.density_error < 0.01
+    assert found.force_error < 0.01
 
 
 def test_a_jump_is_in_the_verdict():

@@ -123,7 +123,7 @@ SUMS = (
     Bug(
         "a-check-by-the-same-arithmetic",
         "The check in float64 takes the density whose force it checks, with the known Hessian in it.",
-        "verified",
+        "_in_float64",
         "wide = precision.widened(density)",
         "wide = precision.widened(_kernel_density(setup, density))",
         (VERIFY + "test_a_wrong_known_hessian_is_in_the_verdict",),
@@ -131,7 +131,7 @@ SUMS = (
     Bug(
         "check-of-a-part-not-scaled-up",
         "The check on a part of the rows multiplies their sum by N/N.",
-        "verified",
+        "_in_float64",
         "problem.num_data / part.count",
         "problem.num_data / problem.num_data",
         (VERIFY + "test_the_error_of_a_wrong_gradient_is_that_of_all_rows",),
@@ -139,10 +139,26 @@ SUMS = (
     Bug(
         "density-without-its-prior",
         "The change of U is compared with the integral of its gradient, but without the prior.",
-        "verified",
-        "values, gradients = scale * values + priors[0],",
-        "values, gradients = scale * values,",
+        "_in_float64",
+        "return scale * values + priors[0],",
+        "return scale * values,",
         (VERIFY + "test_a_sound_posterior_has_no_error_whatever_its_prior_and_temperature",),
+    ),
+    Bug(
+        "check-between-draws-only",
+        "The gradient is checked between two draws, where U may hardly change, although the mode is known.",
+        "_mode_is_known",
+        "setup.starts.points is None",
+        "setup.starts.points is not None",
+        (VERIFY + "test_a_gradient_that_is_wrong_by_a_factor_is_found_whatever_the_number_of_parameters",),
+    ),
+    Bug(
+        "check-near-the-mode",
+        "With few parameters the line from the mode ends at a draw, where U has risen too little.",
+        "_from_mode",
+        "np.maximum(1, _FAR * sd / radius)",
+        "np.ones_like(radius)",
+        (VERIFY + "test_a_gradient_that_is_wrong_by_a_factor_is_found_whatever_the_number_of_parameters",),
     ),
     Bug(
         "force-error-not-compared",

@@ -70,7 +70,7 @@ def test_the_size_of_a_block_is_bounded(monkeypatch):
     parts = list(blocks.blocks(seen, blocks.in_a_row(made(PARAMS)), X))
     assert [values.shape for _, values in parts] == [(120, 3, 2)] * 3 + [(120, 2, 2)]
     assert set(traced[1:]) == {(3,)}  # the first trace is that of `_output_size`
-    assert len(traced) <= 4  # map traces its whole batches and the remainder
+    assert len(traced) <= 7  # shapes, then the loop; map traces its whole batches and the remainder
     np.testing.assert_allclose(np.concatenate([v for _, v in parts], axis=1), all_at_once(), atol=1e-5)
 
 
@@ -166,6 +166,25 @@ def test_the_log_predictive_density_is_the_log_of_the_mean_density(batched):
     assert str(found).startswith(
         f"log predictive density per row: {found.mean:.5g} ± {found.standard_error:.2g}"
     )
+
+
+@pytest.mark.parametrize("rows_at_once", [None, 2])
+def test_draws_that_do_not_fit_on_the_device_count_as_much_as_others(rows_at_once, monkeypatch):
+    """100 draws in pieces of 30: the last one is shorter. Densities of the pieces differ by many powers of e."""
+    monkeypatch.setattr(blocks, "_PARAMETERS", 30)
+    m, y = np.linspace(0.1, 20, 100, dtype=np.float32).reshape(2, 50), np.array([0.5, 19.0, -3.0, 7.0, 30.0])
+    found = iso.log_likelihood(made({"m": m}), normal(True), y, rows_at_once=rows_at_once)
+    log_p = -0.5 * (y - m.reshape(-1, 1).astype(np.float64)) ** 2 - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(found.rows, np.logaddexp.reduce(log_p, axis=0) - np.log(100), rtol=2e-6)
+    assert found.num_draws == 100
+
+
+def test_the_mean_of_many_likelihoods_is_not_rounded_more_than_one():
+    """100,000 equal terms: added one after the other in single precision, their sum would be off by 10^-4 or so."""
+    draws = made({"m": np.full((4, 25_000), 0.3, np.float32)})
+    found = iso.log_likelihood(draws, normal(True), np.array([0.9], np.float32))
+    exact = -0.5 * (np.float32(0.9) - np.float32(0.3)) ** 2 - 0.5 * np.log(2 * np.pi)
+    assert found.rows[0] == pytest.approx(exact, abs=1e-6)
 
 
 def test_a_row_that_no_draw_allows_and_one_that_has_no_density(as_a_user):

@@ -194,6 +194,57 @@ def test_lengths_are_refused_before_a_warm_up(options, monkeypatch):
         iso.sample(NORMAL, DATA, INIT, **options)
 
 
+@jax.custom_vjp
+def only_backward(x):
+    return -0.5 * x**2
+
+
+def calls_itself(x):
+    return only_backward(x), x
+
+
+def calls_nothing(x):
+    return -0.5 * x**2, x
+
+
+VJP = posterior(lambda t, d: jnp.sum(only_backward(d - t)))
+VJP_PRIOR = posterior(scalar, lambda t: jnp.sum(only_backward(t)))
+
+
+@pytest.mark.parametrize(
+    ("model", "forward", "argument"),
+    [
+        (VJP, calls_itself, "log_likelihood"),
+        (VJP, calls_nothing, "log_likelihood"),
+        (VJP_PRIOR, calls_itself, "log_prior"),
+    ],
+)
+def test_a_warm_up_refuses_derivatives_that_go_only_backward(model, forward, argument, monkeypatch):
+    def no_compute(*_, **__):
+        raise AssertionError("a warm-up was started")
+
+    only_backward.defvjp(forward, lambda x, g: (-g * x,))
+    monkeypatch.setattr("isotherm.sampling.warmup.tune_normal", no_compute)
+    monkeypatch.setattr("isotherm.chains.problem._log_densities", no_compute)
+    message = f"`{argument}` must have forward-mode derivatives.*`jax.custom_vjp`.*`jax.custom_jvp`, or give a `sampler`"
+    for call_it in (iso.sample, iso.warmup):
+        with pytest.raises(TypeError, match=message):
+            call_it(model, DATA, INIT, progress=False)
+
+
+def test_a_prior_whose_gradient_has_derivatives_is_accepted():
+    only_backward.defvjp(calls_nothing, lambda x, g: (-g * x,))
+    assert "DensePreconditioner" in repr(
+        type(iso.warmup(VJP_PRIOR, DATA, INIT, progress=False).preconditioner)
+    )
+
+
+def test_derivatives_that_go_only_backward_are_enough_for_plain_minibatches():
+    only_backward.defvjp(calls_itself, lambda x, g: (-g * x,))
+    draws = call(iso.CCAdL(0.01, 5.0), model=(VJP, DATA, INIT), num_draws=3)
+    assert draws.complete.all()
+
+
 def test_an_error_of_the_model_names_the_shapes_it_was_called_with():
     with pytest.raises(TypeError) as caught:
         call(model=(posterior(lambda t, d: jnp.dot(t, jnp.ones(5))), DATA, INIT))

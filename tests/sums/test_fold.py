@@ -99,6 +99,20 @@ def test_values_of_rows_are_in_the_order_of_the_rows(num_rows):
     np.testing.assert_array_equal(out["x"], 2 * np.asarray(rows["x"]))
 
 
+@pytest.mark.parametrize("num_rows", LENGTHS)
+def test_blocks_of_a_given_length_and_a_program_that_is_optimised(num_rows):
+    rows, length = rows_of(num_rows), min(num_rows, 5)
+    lengths = []
+
+    def index(rows):
+        lengths.append(len(rows["i"]))
+        return rows["i"]
+
+    out = each(index, rows, block_length=length, work=2**30)
+    np.testing.assert_array_equal(out, np.arange(num_rows))
+    assert set(lengths) == {length}
+
+
 def test_the_length_of_a_block_follows_from_the_numbers_in_it(monkeypatch):
     length = lambda num_rows, numbers: engine._block_length({"x": np.zeros((num_rows, 3))}, numbers)
     assert length(5, 1) == 5

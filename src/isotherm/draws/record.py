@@ -55,8 +55,9 @@ class Arithmetic:
     - `why_not_float64`: why nothing could be computed in float64; `None` if it could.
     - `force_error`: rms difference, in standard deviations, between the force that chains used and the gradient in
       float64; `None` if it was not checked.
-    - `density_error`: difference between the change of U from one chain to another and the integral of its gradient,
-      in units of T; `integration_error`: an estimate of the error of that integral.
+    - `density_error`: difference between the change of U and the integral of its gradient, in units of T, on lines
+      from the mode through two draws, or between these if there is no mode; `integration_error`: an estimate of the
+      error of that integral.
     """
 
     dtype: str

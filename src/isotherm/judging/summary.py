@@ -183,9 +183,10 @@ def _about_arithmetic(draws: "Draws") -> Iterator[str]:
         tolerance = _JUMP_LIMIT + arithmetic.integration_error
         if not arithmetic.density_error <= tolerance:
             yield (
-                f"between two draws the log-density changes by {arithmetic.density_error:.2g} more or less than its "
-                "gradient predicts: it has jumps, which no gradient shows, or a gradient that is wrong. Replace "
-                "the step by a smooth function, or sum the discrete parameter out"
+                f"along a line through the posterior the log-density changes by {arithmetic.density_error:.2g} more "
+                "or less than its gradient predicts: it has jumps, which no gradient shows, or a gradient that is "
+                "wrong. Replace the step by a smooth function, or sum the discrete parameter out; or correct the "
+                "`jax.custom_jvp`"
             )
 
 

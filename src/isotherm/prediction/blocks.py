@@ -9,16 +9,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.draws import Draws, Moments
 from isotherm.errors import check_count, must
 from isotherm.sums import precision
+from isotherm.sums.fold import RowFunction, each, num_rows
 
 _VALUES = 2**24  # in a block: draws times rows times values per row
 _PARAMETERS = 2**26  # numbers in the draws that are on the device at once
-_SIDE_BY_SIDE = 2**20  # numbers in the rows, times draws, that are computed at once
+# Numbers in the rows of a block, times draws, that are computed side by side.
+_SIDE_BY_SIDE = {"cpu": 2**18}
+_SIDE_BY_SIDE_ELSEWHERE = 2**22
+_TERMS = 16  # that are added one after the other in single precision
 
 
 def chosen(draws: Draws, draws_used: int | None = None) -> Draws:
@@ -70,41 +74,95 @@ def blocks(
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield a slice of rows and the values of `f` for them, (draw, row, ...). The block size bounds the memory used.
 
-    With a `key`, `f` takes one as a third argument: a different key for each draw and block.
+    With a `key`, `f` takes one as a third argument: a different key for each draw and block. The values of a row at
+    all draws are contiguous in memory, which makes sorting them several times faster.
+    """
+    for rows, pieces in _ahead(_evaluated(_Values, f, params, x, rows_at_once=rows_at_once, key=key)):
+        values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1)
+        yield rows, np.moveaxis(np.asarray(values)[: rows.stop - rows.start], -1, 0)
+
+
+def log_means(
+    f: Callable[..., Array],
+    params: PyTree[np.ndarray],
+    x: PyTree,
+    *,
+    rows_at_once: int | None = None,
+) -> Iterator[tuple[slice, Float[np.ndarray, " row"]]]:
+    """Yield a slice of rows and, for each, the log of the mean over draws of exp(f); NaN if f is NaN at a draw.
+
+    `f` returns one value per row. Its values at all draws are never in memory at once.
+    """
+    for rows, pieces in _ahead(_evaluated(_MeanExp, f, params, x, rows_at_once=rows_at_once)):
+        levels, means, counts = (np.asarray(leaf, np.float64) for leaf in zip(*pieces, strict=True))
+        level = levels.max(axis=0)
+        with np.errstate(divide="ignore"):
+            mean = np.sum(counts * means * np.exp(levels - level), axis=0) / counts.sum(axis=0)
+            yield rows, (level + np.log(mean))[: rows.stop - rows.start]
+
+
+def _evaluated(
+    kind: Callable[..., RowFunction],
+    f: Callable[..., Array],
+    params: PyTree[np.ndarray],
+    x: PyTree,
+    *,
+    rows_at_once: int | None = None,
+    key: Key[Array, ""] | None = None,
+) -> Iterator[tuple[slice, list[PyTree[Array]]]]:
+    """Yield a slice of rows and what `kind` makes of `f` for them, by the engine of `sums/`, for each piece of draws.
+
+    The rows stay on the host, and so do draws that are too many for the device. The last rows may be repeated: see
+    `_piece`. A host loop over slices of the rows lets Ctrl-C stop it.
     """
     x = jax.tree.map(np.asarray, x)
-    num_rows, num_draws = _count(x), _count(params)
+    N, num_draws = num_rows(x), num_rows(params)
     # Draws in float64 are those that float32 does not hold.
     wide = any(np.asarray(leaf).dtype == np.float64 for leaf in jax.tree.leaves(params))
     with precision.float64(wide):
         width = _output_size(f, params, x, key)
-    length = min(num_rows, rows_at_once or max(1, _VALUES // (num_draws * width)))
     at_once = max(1, min(num_draws, _PARAMETERS * num_draws // tree.size(params)))
-    row_width = max(width, tree.size(x) // num_rows)
-    side_by_side = max(1, min(at_once, _SIDE_BY_SIDE // (length * row_width)))
+    length = min(N, rows_at_once or max(1, _VALUES // (num_draws * width)))
+    row_width = max(width, tree.size(x) // N)
+    # Rows that the user limits, or whose random outcomes follow from one key, are one block. So are those of a
+    # network: its parameters are read again for every block.
+    is_network = tree.size(params) // num_draws > 2 * row_width
+    whole = key is not None or rows_at_once is not None or is_network
     if at_once == num_draws:
         with precision.float64(wide):
             params = jax.device_put(params)
-    for start in range(0, num_rows, length):
+    for start in range(0, N, length):
         rows = _piece(x, start, length)
         keys = None if key is None else jax.random.split(jax.random.fold_in(key, start), num_draws)
-        with precision.float64(wide):
-            values = [
-                _values(f, _piece((params, keys), first, at_once), rows, side_by_side)
-                for first in range(0, num_draws, at_once)
-            ]
-        used = min(length, num_rows - start)
-        block = np.concatenate([np.asarray(v)[:, :used] for v in values])[:num_draws]
-        yield slice(start, start + used), block
+        pieces = []
+        for first in range(0, num_draws, at_once):
+            draws = jax.tree.map(lambda leaf, i=first: leaf[i : i + at_once], (params, keys))
+            with precision.float64(wide):
+                values = each(
+                    kind(f, row_width),
+                    rows,
+                    draws,
+                    numbers_per_row=min(at_once, num_draws) * width,
+                    block_length=length if whole else None,
+                    work=N * num_draws * row_width,
+                )
+            # Wait for a piece before the next one is moved to the device.
+            pieces.append(values if at_once == num_draws else jax.tree.map(np.asarray, values))
+        yield slice(start, min(start + length, N)), pieces
 
 
-def _count(arrays: PyTree) -> int:
-    return jax.tree.leaves(arrays)[0].shape[0]
+def _ahead(results: Iterator[Any]) -> Iterator[Any]:
+    """Yield each result after the next one was begun, so that the device computes while the host reads."""
+    previous = next(results)
+    for result in results:
+        yield previous
+        previous = result
+    yield previous
 
 
 def _piece(arrays: PyTree, start: int, length: int) -> PyTree:
     """`length` entries from `start` on. The last one is repeated if needed, so that all pieces have one shape."""
-    count = _count(arrays)
+    count = num_rows(arrays)
     if length == count:
         return arrays
     index = np.minimum(np.arange(start, start + length), count - 1)
@@ -115,23 +173,60 @@ def _at(f: Callable[..., Any], params: PyTree, rows: PyTree, key: Key[Array, ""]
     return f(params, rows) if key is None else f(params, rows, key)
 
 
-@eqx.filter_jit
-def _values(
-    f: Callable[..., Array],
-    draws: tuple[PyTree, Key[Array, " m"] | None],
-    rows: PyTree,
-    side_by_side: int,
+class _Values(eqx.Module):
+    """The values of `f` for a block of rows: (row, ..., draw)."""
+
+    f: Callable[..., Array]
+    row_width: int = eqx.field(static=True)
+
+    def __call__(self, rows: PyTree, draws: tuple[PyTree, Key[Array, " m"] | None]) -> Array:
+        return jnp.moveaxis(_at_draws(self.f, rows, draws, self.row_width), 0, -1)
+
+
+class _MeanExp(eqx.Module):
+    """Level and mean of exp(f - level) over the draws, for each row of a block, and the number of draws.
+
+    The level is the largest value, or 0 if that is infinite. Terms are added in groups of 16, then the sums of 16
+    groups, and so on, so that rounding does not grow with the number of draws.
+    """
+
+    f: Callable[..., Array]
+    row_width: int = eqx.field(static=True)
+
+    def __call__(
+        self, rows: PyTree, draws: tuple[PyTree, None]
+    ) -> tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, " n"]]:
+        values = _at_draws(self.f, rows, draws, self.row_width)
+        values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
+        top = jnp.max(values, axis=0)
+        level = jnp.where(jnp.isinf(top), 0, top)  # a row may have zero likelihood at every draw
+        terms, count = jnp.exp(values - level[None]), len(values)
+        while len(terms) > 1:
+            filled = jnp.pad(terms, ((0, -len(terms) % _TERMS), (0, 0)))
+            terms = jnp.sum(filled.reshape(-1, _TERMS, filled.shape[1]), axis=1)
+        return level, terms[0] / count, jnp.full_like(level, count)
+
+
+@precision.exact
+def _at_draws(
+    f: Callable[..., Array], rows: PyTree, draws: tuple[PyTree, Key[Array, " m"] | None], row_width: int
 ) -> Array:
+    """The values of `f` for a block of rows, (draw, row, ...), computed for some draws side by side."""
+
     def one(draw: tuple[PyTree, Key[Array, ""] | None]) -> Array:
-        value = _at(f, draw[0], rows, draw[1])
+        params, key = draw
+        # With keys, all rows are one block: the loop over blocks uses each key once.
+        value = _at(f, params, rows, None if key is None else jax.random.clone(key))
         return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(float)
 
-    return jax.lax.map(one, draws, batch_size=side_by_side)
+    numbers = _SIDE_BY_SIDE.get(jax.default_backend(), _SIDE_BY_SIDE_ELSEWHERE)
+    side_by_side = max(1, numbers // (num_rows(rows) * row_width))
+    return jax.lax.map(one, draws, batch_size=min(side_by_side, num_rows(draws)))
 
 
 def _output_size(f: Callable[..., Array], params: PyTree, x: PyTree, key: Key[Array, ""] | None) -> int:
     """The number of values per row, from shapes alone. Raises if `f` returns no array with an axis of rows."""
-    rows = min(2, _count(x))
+    rows = min(2, num_rows(x))
     one = jax.tree.map(lambda a: jnp.asarray(a[0]), params)
     few = jax.tree.map(lambda a: jnp.asarray(a[:rows]), x)
     out = eqx.filter_eval_shape(_at, f, one, few, key)

@@ -10,8 +10,9 @@ from isotherm.data.rows import checked_rows
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
-from isotherm.prediction.blocks import blocks, chosen, in_a_row
+from isotherm.prediction.blocks import blocks, chosen, in_a_row, log_means
 from isotherm.printed import Printed
+from isotherm.sums.fold import num_rows
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -62,14 +63,10 @@ def log_likelihood(
     data, _ = _checked(posterior, data, rows_at_once)
     params = in_a_row(chosen(draws, draws_used))
     parts = []
-    for rows, values in blocks(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
+    for rows, values in log_means(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
         _refuse_nan(values, rows)
-        values = values.astype(np.float64)
-        top = values.max(axis=0)
-        level = np.where(np.isfinite(top), top, 0.0)  # a row may have zero likelihood at every draw
-        with np.errstate(divide="ignore"):
-            parts.append(level + np.log(np.exp(values - level).mean(axis=0)))
-    return LogLikelihood(np.concatenate(parts), len(values))
+        parts.append(values)
+    return LogLikelihood(np.concatenate(parts), num_rows(params))
 
 
 def with_log_likelihood(
@@ -89,20 +86,20 @@ def with_log_likelihood(
     """
     import arviz_base
 
-    data, num_rows = _checked(posterior, data, None)
+    data, N = _checked(posterior, data, None)
     draws = chosen(draws, draws_used)
-    shape = (draws.num_chains, draws.num_draws, num_rows)
+    shape = (draws.num_chains, draws.num_draws, N)
     if (size := 4 * np.prod(shape, dtype=float) / 1e9) > largest:
         share = largest / size
         raise ValueError(
-            f"`log_likelihood` of {shape[0]} chains x {shape[1]:,} draws x {num_rows:,} rows would take {size:.3g} "
+            f"`log_likelihood` of {shape[0]} chains x {shape[1]:,} draws x {N:,} rows would take {size:.3g} "
             f"GB, more than {largest:g}. Take fewer rows or fewer draws, such as "
             f"`draws_used={int(share * shape[0] * shape[1]):,}`, or raise `largest`; for the held-out density of "
             "many rows use `iso.log_likelihood`, which works in blocks."
         )
-    out = np.empty((shape[0] * shape[1], num_rows), np.float32)
+    out = np.empty((shape[0] * shape[1], N), np.float32)
     for rows, values in blocks(posterior.row_log_likelihoods, in_a_row(draws), data):
-        _refuse_nan(values, rows)
+        _refuse_nan(values.max(axis=0), rows)
         out[:, rows] = values
     tree = draws.to_arviz(coords=coords, dims=dims)
     group = arviz_base.from_dict({"log_likelihood": {"rows": out.reshape(shape)}}, dims={"rows": ["row"]})
@@ -119,8 +116,9 @@ def _checked(posterior: Posterior, data: PyTree, rows_at_once: int | None) -> tu
     return rows.arrays, rows.num_data
 
 
-def _refuse_nan(values: Float[np.ndarray, "draw row"], rows: slice) -> None:
-    bad = np.isnan(values).any(axis=0)
+def _refuse_nan(values: Float[np.ndarray, " row"], rows: slice) -> None:
+    """Raise if the value of a row over all draws is NaN."""
+    bad = np.isnan(values)
     if bad.any():
         raise ValueError(
             f"`data` must have a log-likelihood at every draw; that of row {rows.start + int(np.argmax(bad))} is "

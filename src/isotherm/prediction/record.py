@@ -11,6 +11,7 @@ from isotherm.errors import must
 from isotherm.printed import Printed
 
 _SHOWN = 10
+_VALUES = 2**18  # that are summarised at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +83,15 @@ def over_draws(
     levels: tuple[float, ...],
     observed: np.ndarray | None = None,
 ) -> Prediction:
-    """The prediction of rows from their values at every draw. Quantiles are interpolated between draws."""
+    """The prediction of rows from their values at every draw. Quantiles are interpolated between draws.
+
+    Rows are summarised a few at a time, which keeps intermediate results in the cache.
+    """
+    count = max(1, _VALUES * values.shape[1] // max(1, values.size))
+    if count < values.shape[1]:
+        slices = [slice(start, start + count) for start in range(0, values.shape[1], count)]
+        of_rows = lambda rows: None if observed is None else observed[rows]
+        return joined([over_draws(values[:, rows], levels, of_rows(rows)) for rows in slices])
     m, ordered = len(values), np.sort(values, axis=0)
     mean = values.mean(axis=0, dtype=np.float64)
     sd = values.std(axis=0, dtype=np.float64, ddof=1) if m > 1 else np.full_like(mean, np.nan)

@@ -5,8 +5,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from isotherm.chains.setup import Setup
 from isotherm.data.fingerprint import fingerprint
@@ -70,6 +71,34 @@ def check_temperature(posterior: Posterior, sampler: Sampler) -> None:
             T,
             "Write `Posterior(..., temperature=T)`.",
         )
+
+
+def check_forward_mode(posterior: Posterior, data: PyTree, position: PyTree[Array]) -> None:
+    """Raise if a warm-up could not differentiate the log-density. Nothing is computed.
+
+    Hessians and control variates need forward-mode derivatives, which functions with a `jax.custom_vjp` do not have.
+    """
+    rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype), data)
+    total = lambda x, rows: jnp.sum(posterior.row_log_likelihoods(x, rows))
+    prior = lambda x, rows: posterior.prior_log_density(x)
+    # Control variates need derivatives of first order, of the likelihood alone. Hessians are those of gradients.
+    for name, f in (
+        ("log_likelihood", total),
+        ("log_likelihood", jax.value_and_grad(total)),
+        ("log_prior", jax.value_and_grad(prior)),
+    ):
+        forward = lambda x, rows, f=f: jax.jvp(lambda y: f(y, rows), (x,), (x,))
+        try:
+            jax.jit(forward).lower(position, rows)  # tracing alone does not find it
+        except (
+            Exception
+        ) as error:  # the user's functions may raise anything, which they do again in the warm-up
+            if isinstance(error, TypeError) and "custom_vjp" in str(error):
+                raise TypeError(
+                    f"`{name}` must have forward-mode derivatives, which the Hessians of a warm-up need; it calls a "
+                    "function with a `jax.custom_vjp`, which has none. Define the derivative by `jax.custom_jvp`, or "
+                    "give a `sampler` and a `batch_size`: plain minibatches need no such derivatives."
+                ) from error
 
 
 def check_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: int | None) -> None:

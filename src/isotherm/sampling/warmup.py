@@ -91,6 +91,7 @@ def _tuned(
         raise must("data", "at least 2 rows", problem.num_data)
     if batch_size is not None and check_count("batch_size", batch_size, minimum=2) > problem.num_data:
         raise must("batch_size", f"at most the number of rows, {problem.num_data}", batch_size)
+    checks.check_forward_mode(problem.density, problem.data, problem.init)
     problem.check_starts(jax.tree.map(lambda x: tree.put(np.asarray(x)[None]), problem.init))
     first, second = keys.several(jax.random.fold_in(key, keys.WARMUP), 2)
     with Progress("warm-up", show=progress) as bar:

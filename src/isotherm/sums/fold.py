@@ -26,7 +26,7 @@ _NUMBERS_ELSEWHERE = (2**20, 2**24)  # fewest and most; one in 64 of the data be
 _FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would hold this many numbers
 
 CHUNK = 256  # the rows in a block are a multiple of this, if there are as many
-_SMALL = 2**24  # numbers in the data up to which programs are not optimised
+_SMALL = 2**24  # numbers up to which programs are not optimised: in the data, or computed in all
 
 RowFunction = Callable[..., PyTree]
 
@@ -80,10 +80,25 @@ def fold(
     return run(f, data, args, part.key, begin, end, length).result()
 
 
-def each(f: RowFunction, data: PyTree, *args: PyTree, numbers_per_row: int = 1) -> PyTree[Array]:
-    """Return `f(rows, *args)` for all rows, computed block by block: leaves have a leading axis of N rows."""
-    run = _each_quickly if _is_small(data) else _each_optimised
-    return run(f, data, args, _block_length(data, numbers_per_row))
+def each(
+    f: RowFunction,
+    data: PyTree,
+    *args: PyTree,
+    numbers_per_row: int = 1,
+    block_length: int | None = None,
+    work: int = 0,
+) -> PyTree[Array]:
+    """Return `f(rows, *args)` for all rows, computed block by block: leaves have a leading axis of N rows.
+
+    **Arguments:**
+
+    - `numbers_per_row`: size of the largest intermediate result of `f` for each row, if it is larger than a row.
+    - `block_length`: the number of rows in a block; `None` chooses it by the numbers in a row.
+    - `work`: numbers that all calls of this program compute, if these are more than the numbers in the data.
+    """
+    length = _block_length(data, numbers_per_row) if block_length is None else block_length
+    run = _each_quickly if _is_small(data, work) else _each_optimised
+    return run(f, data, args, length)
 
 
 def _block_length(data: PyTree, numbers_per_row: int) -> int:
@@ -96,9 +111,9 @@ def _block_length(data: PyTree, numbers_per_row: int) -> int:
     return length if length < CHUNK else length // CHUNK * CHUNK
 
 
-def _is_small(data: PyTree) -> bool:
+def _is_small(data: PyTree, work: int = 0) -> bool:
     """Return whether the passes over the data take less time than optimising their program would."""
-    return sum(x.size for x in jax.tree.leaves(data)) < _SMALL
+    return max(work, sum(x.size for x in jax.tree.leaves(data))) < _SMALL
 
 
 def _fold(

@@ -7,13 +7,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import CHUNK, Part, fold
 from isotherm.sums.precision import exact
+
+_POINTS, _FEW = 16, 10_000  # points at which one program computes gradients, if there are no more parameters
 
 Second = Literal["hessian", "fisher"] | None
 Derivatives = tuple[np.ndarray, np.ndarray, np.ndarray | None]
@@ -47,7 +49,12 @@ def values_and_gradients(
     part: Part | None = None,
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m d"]]:
     """Return value and gradient of the rows' log-likelihood at points stacked along the leading axis of `thetas`."""
-    return fold(_AtPoints(posterior), data, thetas, part=part)
+    count = jax.tree.leaves(thetas)[0].shape[0]
+    # Padded, so that one compiled program serves any number of points up to `_POINTS`.
+    length = -(-count // _POINTS) * _POINTS if tree.size(thetas) <= _FEW * count else count
+    padded = jax.tree.map(lambda x: tree.put(np.resize(np.asarray(x), (length, *x.shape[1:]))), thetas)
+    values, gradients = fold(_AtPoints(posterior), data, padded, tree.put(count, np.int32), part=part)
+    return values[:count], gradients[:count]
 
 
 def prior_derivatives(posterior: Posterior, theta: PyTree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,7 +105,7 @@ class _AtPoints(eqx.Module):
 
     @exact
     def __call__(
-        self, rows: PyTree, valid: Bool[Array, " n"], thetas: PyTree[Array]
+        self, rows: PyTree, valid: Bool[Array, " n"], thetas: PyTree[Array], count: Int[Array, ""]
     ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
         length = CHUNK if len(valid) % CHUNK == 0 else len(valid)
         chunks = jax.tree.map(lambda x: x.reshape(-1, length, *x.shape[1:]), (rows, valid))
@@ -108,11 +115,15 @@ class _AtPoints(eqx.Module):
             value, gradient = jax.value_and_grad(total)(theta)
             return value, tree.ravel(gradient)
 
-        def one(theta: PyTree) -> tuple[Array, Array]:
+        def one(i: Int[Array, ""], out: tuple[Array, Array]) -> tuple[Array, Array]:
+            theta = jax.tree.map(lambda x: x[i], thetas)
             values, gradients = jax.vmap(of_chunk, in_axes=(None, 0, 0))(theta, *chunks)
-            return jnp.sum(values), jnp.sum(gradients, axis=0)
+            return out[0].at[i].set(jnp.sum(values)), out[1].at[i].set(jnp.sum(gradients, axis=0))
 
-        return jax.lax.map(one, thetas)
+        first = jax.eval_shape(of_chunk, *jax.tree.map(lambda x: x[0], (thetas, *chunks)))
+        points = jax.tree.leaves(thetas)[0].shape[0]
+        zeros = jax.tree.map(lambda x: jnp.zeros((points, *x.shape), x.dtype), first)
+        return jax.lax.fori_loop(0, count, one, zeros)
 
 
 @compile_quickly

@@ -13,7 +13,7 @@ from isotherm.chains import advice
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
-from isotherm.chains.verify import verified
+from isotherm.chains.verify import force_error
 from isotherm.covariance import Dense, Diagonal
 from isotherm.data.weighted import Weighted
 from isotherm.draws.record import Arithmetic, Reason
@@ -93,8 +93,7 @@ class _Choice:
 def _is_accurate(setup: Setup) -> bool:
     """Return whether chains in this precision compute the force well, at two points of the posterior."""
     points = np.random.default_rng(0).standard_normal((2, setup.num_parameters))
-    error = verified(setup, setup.problem.temperature**0.5 * points).force_error
-    return error is not None and error < HELD
+    return force_error(setup, setup.problem.temperature**0.5 * points) < HELD
 
 
 def _setup(problem: Problem, choice: _Choice, began: float) -> Setup:

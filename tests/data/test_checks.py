@@ -10,6 +10,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.data import checks
+from isotherm.data.checks import needs_float64
 from isotherm.data.rows import checked_rows
 from isotherm.sampling.prepare import as_position, prepare
 from support.made import made
@@ -189,3 +190,32 @@ def test_the_warning_points_at_the_line_that_called_the_library():
     with pytest.warns(iso.IsothermWarning, match="text") as caught:
         library["outer"]()
     assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("columns", "wanted"),
+    [
+        (lambda z: [z, z**2], False),
+        (lambda z: [z, z + 1e-4 * z**2], False),
+        (lambda z: [15 + 0.005 * z, (15 + 0.005 * z) ** 2], True),
+        (lambda z: [z, z + 1e-6 * z**2], True),
+        (lambda z: [z, 3 - 2 * z], False),  # collinear: no digits are left to lose
+        (lambda z: [z, np.ones_like(z)], False),
+        (lambda z: [z, np.full_like(z, np.nan)], False),
+    ],
+    ids=[
+        "square",
+        "near-copy",
+        "square of a column far from zero",
+        "nearer copy",
+        "collinear",
+        "constant",
+        "NaN",
+    ],
+)
+def test_columns_that_float32_would_make_equal_need_float64(columns, wanted):
+    z = np.random.default_rng(4).normal(size=3000)
+    x = np.column_stack(columns(z))
+    assert needs_float64([x]) is wanted
+    assert needs_float64([x[:, 0].copy(), x[:, 1].copy()]) is wanted  # columns may be in several arrays
+    assert not needs_float64([x.astype(np.float32)])

@@ -1,10 +1,10 @@
-"""Checks of the values in one array of rows: NaN, infinity, masks, and differences that its dtype cannot resolve."""
+"""Checks of the values in arrays of rows: NaN, infinity, masks, and differences that its dtype cannot resolve."""
 
 import dataclasses
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,8 @@ _SAMPLE = 2**20  # numbers that resolution is judged by, unless that is fewer th
 _MOST_ROWS = 4096  # rows that are kept of those with infinite values, and rows that resolution is judged by
 _FEWEST_ROWS = 8  # for which resolution is judged
 _ROUNDED = 1e-4  # rounding a column to float32 may change it by this part of its sd
+_ROUNDED_JOINTLY, _JOINT = 1e-3, 1024  # the same for combinations of columns, if there are no more than this
+_COLLINEAR = 1e-8  # smallest variance of a combination of standardised columns that counts as information
 _RESOLVED = 4.0  # a column is resolved if its sd is this many times the spacing of its dtype
 
 
@@ -111,19 +113,31 @@ def warn_if_unresolved(label: str, x: Array | np.ndarray) -> None:
         )
 
 
-def needs_float64(x: Array | np.ndarray) -> bool:
-    """Return whether rounding to float32 would change a column of float64 numbers by a noticeable part of its sd.
+def needs_float64(arrays: Sequence[Array | np.ndarray]) -> bool:
+    """Return whether rounding float64 arrays to float32 would change their columns noticeably.
 
-    The effect on a posterior is of the order of that part times the ratio of signal and noise.
+    That is by a part of the sd of a column, or of the sd that a combination of columns has: a column and its square
+    may differ from a straight line in their last digits only. The effect on a posterior is of the order of that part
+    times the ratio of signal and noise.
     """
-    if x.dtype != np.float64 or len(x) < 2:
+    arrays = [x for x in arrays if x.dtype == np.float64 and len(x) >= 2]
+    if not arrays:
         return False
-    width = max(1, math.prod(x.shape[1:]))
-    index = evenly(len(x), min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLE // width)))
-    values = _on_host(x, index).reshape(len(index), -1)
+    width = sum(max(1, math.prod(x.shape[1:])) for x in arrays)
+    index = evenly(len(arrays[0]), min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLE // width)))
+    values = np.concatenate([_on_host(x, index).reshape(len(index), -1) for x in arrays], axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        error = np.sqrt(np.mean((values.astype(np.float32) - values) ** 2, axis=0))
-        return bool(np.any(error > _ROUNDED * values.std(axis=0)))
+        error = values.astype(np.float32) - values
+        sd = values.std(axis=0)
+        if np.any(np.sqrt(np.mean(error**2, axis=0)) > _ROUNDED * sd):
+            return True
+        used = np.isfinite(sd) & (sd > 0)
+    if not 0 < used.sum() <= min(_JOINT, len(index) // 2):
+        return False
+    values, error = ((x[:, used] - x[:, used].mean(axis=0)) / sd[used] for x in (values, error))
+    variance, directions = np.linalg.eigh(values.T @ values / len(index))
+    lost = np.mean((error @ directions) ** 2, axis=0)
+    return bool(np.any(lost > _ROUNDED_JOINTLY**2 * np.maximum(variance, _COLLINEAR)))
 
 
 def _spacing(mean: Float[np.ndarray, " k"], dtype: Any) -> Float[np.ndarray, " k"]:

@@ -59,9 +59,8 @@ def tuned(
 ) -> Setup:
     """Return the setup that `warmup` chooses. Warnings point `stacklevel` calls up."""
     checks.check_posterior(posterior)
-    wide = not jax.config.read("jax_enable_x64") and any(
-        needs_float64(x) for x in jax.tree.leaves(data) if isinstance(x, np.ndarray)
-    )
+    on_host = [x for x in jax.tree.leaves(data) if isinstance(x, np.ndarray)]
+    wide = not jax.config.read("jax_enable_x64") and needs_float64(on_host)
     with precision.float64(wide):
         return _tuned(
             posterior,

@@ -40,6 +40,7 @@ from isotherm.samplers import SGHMC as SGHMC
 from isotherm.samplers import SGLD as SGLD
 from isotherm.samplers import SGNHT as SGNHT
 
+from isotherm.compilation import keep_compiled as keep_compiled
 from isotherm.errors import IsothermWarning as IsothermWarning
 
 # Chains, draws and what is made of them: loaded on first use, so that `import isotherm` stays light

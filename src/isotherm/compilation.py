@@ -1,7 +1,9 @@
-"""Fast compilation for programs that run only a few times."""
+"""Fast compilation for programs that run only a few times, and a cache of compiled programs."""
 
 import functools
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
@@ -21,6 +23,30 @@ def compile_quickly(f: F) -> F:
 def compile_untuned(f: F) -> F:
     """Return `eqx.filter_jit(f)` without trials of several kernels for each matrix product, which take seconds."""
     return _compiled(f, {})
+
+
+def keep_compiled(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Keep compiled programs in a folder, so that a later process need not compile them again. Return the folder.
+
+    Call it before anything is sampled. Most of the time of a first `iso.sample` is compilation; with a filled cache
+    most of that is saved. It sets options of JAX for the whole process. A cache folder that was set before, by
+    `JAX_COMPILATION_CACHE_DIR` for example, is kept if none is given here. Commands of `isotherm` use the cache.
+
+    **Arguments:**
+
+    - `folder`: a folder that only you can write to, since programs in it are run; one in your cache folder if `None`.
+    """
+    import pooch
+
+    set_before = jax.config.read("jax_compilation_cache_dir")
+    path = Path(folder or set_before or pooch.os_cache("isotherm") / "compiled")
+    if set_before is None or folder is not None:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        jax.config.update("jax_compilation_cache_dir", str(path))
+    # By default JAX keeps programs that took a second or more; those of a warm-up are many, and smaller.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    return path
 
 
 def _compiled(f: F, options: dict[str, Any]) -> F:

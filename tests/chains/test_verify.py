@@ -14,6 +14,7 @@ from isotherm import tree
 from isotherm.chains import verify
 from isotherm.chains.verify import part_to_check, verified
 from isotherm.draws.record import Arithmetic
+from support.table import slow_unless
 
 FORCE, JUMP = (
     "the force that the chains used differs",
@@ -179,8 +180,8 @@ def scaled_gradient(factor):
     return identity
 
 
-@pytest.mark.parametrize("factor", [1.1, 1.2])
-@pytest.mark.parametrize("size", [1, 3, 10, 50])
+@pytest.mark.parametrize("factor", slow_unless([1.1], [1.1, 1.2]))
+@pytest.mark.parametrize("size", slow_unless([3], [1, 3, 10, 50]))
 def test_a_gradient_that_is_wrong_by_a_factor_is_found_whatever_the_number_of_parameters(size, factor):
     """From the mode to r sd, U changes by r^2/2 in the sd of the right gradient, the integral by `factor` times that.
 
@@ -198,6 +199,7 @@ def test_a_gradient_that_is_wrong_by_a_factor_is_found_whatever_the_number_of_pa
     assert found.force_error < 1e-3
 
 
+@pytest.mark.slow
 def test_a_default_run_with_a_wrong_gradient_of_three_parameters_is_not_trusted():
     rows = np.random.default_rng(10).normal(size=(300, 3)).astype(np.float32)
     wrong = scaled_gradient(1.2)
@@ -239,7 +241,19 @@ def sound(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["normal", "rare events", "Poisson", "Student-t", "scale of few rows", "kinks", "hot", "strong prior"],
+    slow_unless(
+        ["kinks"],
+        [
+            "normal",
+            "rare events",
+            "Poisson",
+            "Student-t",
+            "scale of few rows",
+            "kinks",
+            "hot",
+            "strong prior",
+        ],
+    ),
 )
 def test_sound_posteriors_are_not_alarmed(kind):
     """In any of 40 pairs of directions, and as far as draws may go: the integral is good to far less than 0.3 T."""
@@ -254,6 +268,7 @@ def test_sound_posteriors_are_not_alarmed(kind):
     assert max(found.force_error for found in checks) < 0.01
 
 
+@pytest.mark.slow
 def test_where_the_density_ends_the_line_between_two_draws_is_used():
     """A row of exponential waiting times without a transform: 4 sd to the left of the mode, the rate is negative."""
     rows = np.random.default_rng(9).exponential(size=9).astype(np.float32)

@@ -63,6 +63,7 @@ def test_sums_at_several_points_are_those_at_each(quick_compilation):
     assert anchors.sums[2] is None
 
 
+@pytest.mark.slow
 def test_each_chain_has_its_own_anchor(quick_compilation):
     """Right after a refresh there is no noise: one step is that of the exact gradient, whatever the batch."""
     common = {"hw": 0.05, "init_scale": 0.05, "num_draws": 3, "thinning": 1}

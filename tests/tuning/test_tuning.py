@@ -125,6 +125,7 @@ def test_tickets_follow_the_noise_and_lower_it():
     assert set(rows.top(1)) >= set(range(0, 1000, 100))
 
 
+@pytest.mark.slow
 def test_tickets_of_many_rows_add_up():
     """Running sums of 32 bits would be wrong by hundreds at 2^25 rows, and rows at the end would lose theirs."""
     N = 2**25

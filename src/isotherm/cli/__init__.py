@@ -1,6 +1,7 @@
 """The command line. Each command is a module that adds its parser and sets `run` to the function that executes it."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for add in COMMANDS:
         add(commands)
     options = parser.parse_args(arguments)
+    with contextlib.suppress(OSError):  # a home that cannot be written to
+        isotherm.keep_compiled()
     try:
         return options.run(options)
     except KeyboardInterrupt:

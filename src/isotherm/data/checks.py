@@ -20,7 +20,7 @@ _MOST_ROWS = 4096  # rows that are kept of those with infinite values, and rows 
 _FEWEST_ROWS = 8  # for which resolution is judged
 _ROUNDED = 1e-4  # rounding a column to float32 may change it by this part of its sd
 _ROUNDED_JOINTLY, _JOINT = 1e-3, 1024  # the same for combinations of columns, if there are no more than this
-_COLLINEAR = 1e-8  # smallest variance of a combination of standardised columns that counts as information
+_COLLINEAR = 1e-20  # variance below which a combination of standardised columns is constant but for rounding
 _RESOLVED = 4.0  # a column is resolved if its sd is this many times the spacing of its dtype
 
 
@@ -137,7 +137,7 @@ def needs_float64(arrays: Sequence[Array | np.ndarray]) -> bool:
     values, error = ((x[:, used] - x[:, used].mean(axis=0)) / sd[used] for x in (values, error))
     variance, directions = np.linalg.eigh(values.T @ values / len(index))
     lost = np.mean((error @ directions) ** 2, axis=0)
-    return bool(np.any(lost > _ROUNDED_JOINTLY**2 * np.maximum(variance, _COLLINEAR)))
+    return bool(np.any((lost > _ROUNDED_JOINTLY**2 * variance) & (variance > _COLLINEAR)))
 
 
 def _spacing(mean: Float[np.ndarray, " k"], dtype: Any) -> Float[np.ndarray, " k"]:

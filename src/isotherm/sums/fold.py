@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +27,8 @@ _NUMBERS_ELSEWHERE = (2**20, 2**24)  # fewest and most; one in 64 of the data be
 _FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would hold this many numbers
 
 CHUNK = 256  # the rows in a block are a multiple of this, if there are as many
-_SMALL = 2**24  # numbers up to which programs are not optimised: in the data, or computed in all
+# Numbers, in the data or computed in all, up to which programs are not optimised, and up to which they are not tuned.
+_EFFORTS = (2**24, 2**30)
 
 RowFunction = Callable[..., PyTree]
 
@@ -76,7 +78,7 @@ def fold(
         with jax.enable_x64(False):  # a key that is made in x64 mode needs another program
             part = Part(jax.random.key(0), num_rows(data))
     begin, end = (tree.put(x, np.int32) for x in (part.begin, part.end))
-    run = _fold_quickly if _is_small(data) else _fold_optimised
+    run = _FOLDS[_effort(data)]
     return run(f, data, args, part.key, begin, end, length).result()
 
 
@@ -97,7 +99,7 @@ def each(
     - `work`: numbers that all calls of this program compute, if these are more than the numbers in the data.
     """
     length = _block_length(data, numbers_per_row) if block_length is None else block_length
-    run = _each_quickly if _is_small(data, work) else _each_optimised
+    run = _EACHES[_effort(data, work)]
     return run(f, data, args, length)
 
 
@@ -111,9 +113,10 @@ def _block_length(data: PyTree, numbers_per_row: int) -> int:
     return length if length < CHUNK else length // CHUNK * CHUNK
 
 
-def _is_small(data: PyTree, work: int = 0) -> bool:
-    """Return whether the passes over the data take less time than optimising their program would."""
-    return max(work, sum(x.size for x in jax.tree.leaves(data))) < _SMALL
+def _effort(data: PyTree, work: int = 0) -> int:
+    """Return 0, 1 or 2: how long it pays to optimise a program, for the time that it takes to run."""
+    numbers = max(work, sum(x.size for x in jax.tree.leaves(data)))
+    return sum(numbers >= limit for limit in _EFFORTS)
 
 
 def _fold(
@@ -153,8 +156,8 @@ def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -
     return jax.lax.fori_loop(0, -(-N // length), write, out)
 
 
-_fold_quickly, _fold_optimised = compile_quickly(_fold), compile_untuned(_fold)
-_each_quickly, _each_optimised = compile_quickly(_each), compile_untuned(_each)
+_FOLDS = compile_quickly(_fold), compile_untuned(_fold), eqx.filter_jit(_fold)
+_EACHES = compile_quickly(_each), compile_untuned(_each), eqx.filter_jit(_each)
 
 
 def _contiguous(data: PyTree, begin: Int[Array, ""], length: int) -> tuple[PyTree, Bool[Array, " n"]]:

@@ -3,6 +3,7 @@
     python benchmarks/raw_columns --designs 200 --out out/raw_columns.json
     python benchmarks/raw_columns --cases --out out/raw_cases.json
     python benchmarks/raw_columns --cases --only "lat" --seeds 1 --draws 1000
+    python benchmarks/raw_columns --cases --seeds 1 --draws 1000 --spoiled
 
 Nothing is tuned, parameters start as float32 zeros, and `jax_enable_x64` is off. Data are float32 for even seeds and
 float64 for odd ones. The exact answer is that of the data as passed, computed in `exact.py` in extended precision.
@@ -47,6 +48,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="runs of each named case")
     parser.add_argument("--only", default="", help="only designs whose name contains this")
     parser.add_argument("--draws", type=int, help="per chain, of four; 1000, and 6000 for the named cases")
+    parser.add_argument(
+        "--spoiled", action="store_true", help="use a Hessian in float32, which the verdict must notice"
+    )
     parser.add_argument("--out", type=Path, help="file for the records, as JSON")
     options = parser.parse_args()
     if jax.config.jax_enable_x64:
@@ -60,7 +64,7 @@ def main() -> None:
         if (kind := (design.x.shape, design.likelihood, design.name)) != compiled_for:
             jax.clear_caches()  # programs are shared by the seeds of a case only
             compiled_for = kind
-        records.append(run(design, draws))
+        records.append(run(design, draws, spoiled=options.spoiled))
         print(line(records[-1]), flush=True)
         if options.out is not None:
             options.out.write_text(json.dumps(records, indent=1) + "\n")

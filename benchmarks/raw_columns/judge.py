@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from designs import Design
 from exact import Exact, moments
+from spoiled import with_float32_hessian
 
 import isotherm as iso
 
@@ -69,8 +70,11 @@ def _effective(u: np.ndarray, method: str) -> np.ndarray:
     return np.where(np.isfinite(ess) & (np.ptp(u, axis=(0, 1)) > 0), ess, 0.0)
 
 
-def run(design: Design, num_draws: int) -> dict:
-    """Return the record of one design: the errors, the verdict and the outcome."""
+def run(design: Design, num_draws: int, *, spoiled: bool = False) -> dict:
+    """Return the record of one design: the errors, the verdict and the outcome.
+
+    If `spoiled`, the known Hessian is that of single precision, where the warm-up chose to use one.
+    """
     exact = moments(design.x, design.y, design.likelihood, design.prior_scale)
     posterior, data, init = design.problem()
     record = {
@@ -88,7 +92,14 @@ def run(design: Design, num_draws: int) -> dict:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            draws = iso.sample(posterior, data, init, num_draws=num_draws, seed=design.seed, progress=False)
+            start = init
+            if spoiled:
+                start = with_float32_hessian(
+                    iso.warmup(posterior, data, init, seed=design.seed, progress=False)
+                )
+                record["design"] += " (not spoiled)" if start is None else ""
+            start = init if start is None else start
+            draws = iso.sample(posterior, data, start, num_draws=num_draws, seed=design.seed, progress=False)
             verdict = draws.summary().verdict
         except Exception as error:  # a refusal is a result: nothing wrong was returned
             draws, verdict = None, f"{type(error).__name__}: {error}"

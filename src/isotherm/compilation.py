@@ -38,7 +38,7 @@ def keep_compiled(folder: str | os.PathLike[str] | None = None) -> Path:
     """
     import pooch
 
-    set_before = jax.config.read("jax_compilation_cache_dir")
+    set_before = cast(Any, jax.config).jax_compilation_cache_dir
     path = Path(folder or set_before or pooch.os_cache("isotherm") / "compiled")
     if set_before is None or folder is not None:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -157,6 +157,7 @@ def test_the_error_of_a_wrong_gradient_is_that_of_all_rows(monkeypatch, fewest):
     assert found.force_error < 1e-4
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_is_in_the_verdict():
     """Twenty parameters: U differs by 4 between two chains, the integral of its gradient by 1.2 times as much."""
     rows = np.random.default_rng(4).normal(size=(100, 20)).astype(np.float32)
@@ -242,7 +243,7 @@ def sound(kind):
 @pytest.mark.parametrize(
     "kind",
     slow_unless(
-        ["kinks"],
+        [],
         [
             "normal",
             "rare events",
@@ -302,6 +303,7 @@ def test_a_jump_is_in_the_verdict():
     assert FORCE not in verdict
 
 
+@pytest.mark.slow
 def test_a_likelihood_that_fixes_float32_is_not_checked_and_the_verdict_says_so():
     rows = np.random.default_rng(6).normal(size=300).astype(np.float32)
     posterior = iso.Posterior(lambda m, row: -0.5 * (row - m.astype(jnp.float32)) ** 2)

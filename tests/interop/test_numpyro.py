@@ -18,6 +18,7 @@ from numpyro.infer.util import potential_energy
 
 import isotherm as iso
 from support.monte_carlo import LIMIT
+from support.table import slow_unless
 
 SPEC = importlib.util.spec_from_file_location(
     "numpyro_models", Path(__file__).parents[2] / "benchmarks" / "numpyro_models.py"
@@ -43,7 +44,7 @@ def random_position(posterior, init, seed):
     return jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), free)
 
 
-@pytest.mark.parametrize("name", examples.MODELS)
+@pytest.mark.parametrize("name", slow_unless(["mixture", "horseshoe"], examples.MODELS))
 def test_the_density_equals_numpyros_and_rows_add_up(name):
     model, args = examples.MODELS[name], examples.arguments(name, 12)
 

@@ -105,6 +105,7 @@ def centred_gradients(posterior, params, batch):
     return g - g.mean(axis=0)
 
 
+@pytest.mark.slow
 @models
 def test_the_operator_of_a_batch_is_that_of_its_gradients(posterior, params, data):
     """C x = (N^2/n) f G_c' G_c x / (n - 1), for whole and halved batches, to the rounding of float32 sums, 1e-5."""
@@ -119,6 +120,7 @@ def test_the_operator_of_a_batch_is_that_of_its_gradients(posterior, params, dat
         np.testing.assert_allclose(tree.ravel(product), want, atol=1e-5 * np.abs(want).max())
 
 
+@pytest.mark.slow
 @models
 def test_contrasts_are_like_the_parameters(posterior, params, data):
     """They have the structure, shapes and dtypes of the parameters, plus a leading axis.

@@ -42,6 +42,7 @@ def test_the_setup_of_a_run_can_be_used_again():
     assert not np.isin(other.posterior, draws.posterior).any()
 
 
+@pytest.mark.slow
 def test_a_warm_up_makes_a_setup_too():
     posterior, data, init = normal_mean()
     setup = iso.warmup(posterior, data, init, progress=False)

@@ -55,8 +55,9 @@ DYNAMICS = (
 
 
 def slow_unless(in_check, names):
-    """Return names as parameters of a test. Those that are not `in_check` are marked slow."""
-    return [n if n in in_check else pytest.param(n, marks=pytest.mark.slow) for n in names]
+    """Return names, or tuples of arguments, as parameters of a test; those not `in_check` are marked slow."""
+    arguments = lambda n: n if isinstance(n, tuple) else (n,)
+    return [n if n in in_check else pytest.param(*arguments(n), marks=pytest.mark.slow) for n in names]
 
 
 every_sampler = pytest.mark.parametrize("name", slow_unless(IN_CHECK, SAMPLERS))

@@ -12,6 +12,7 @@ from isotherm.tables.forecast import forecast, outcomes
 from support.made_forecast import CLASSES, expected, family, made_forecast, table, target
 from support.made_run import CHAINS, LENGTH
 from support.monte_carlo import LIMIT
+from support.table import slow_unless
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -146,7 +147,7 @@ def test_targets_in_the_table_are_scored(model):
         np.testing.assert_array_equal(without.columns[name], values)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", slow_unless(list(MODELS)[:2], MODELS))
 def test_blocks_of_rows_give_what_all_rows_at_once_give(model):
     draws, y = made_forecast(model), target(model, ROWS)
     whole, parts = (forecast(draws, NEW | {"y": y}, rows_at_once=n) for n in (None, 33))

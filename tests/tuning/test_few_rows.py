@@ -6,6 +6,7 @@ import pytest
 
 import isotherm as iso
 from support.monte_carlo import LIMIT
+from support.table import slow_unless
 
 START = {"m": jnp.zeros(()), "s": jnp.zeros(())}
 POSTERIOR = iso.Posterior(
@@ -34,7 +35,9 @@ def quadrature(y):
     return moments
 
 
-@pytest.mark.parametrize(("num_data", "all_rows"), [(5, True), (255, True), (256, False)])
+@pytest.mark.parametrize(
+    ("num_data", "all_rows"), slow_unless([(255, True)], [(5, True), (255, True), (256, False)])
+)
 @pytest.mark.usefixtures("quick_compilation")
 def test_all_rows_are_used_where_a_batch_would_be_over_an_eighth(num_data, all_rows):
     """The smallest batch has 32 rows, which is enough for this posterior."""
@@ -45,6 +48,7 @@ def test_all_rows_are_used_where_a_batch_would_be_over_an_eighth(num_data, all_r
     assert (f"batches would have 32 of {num_data} rows" in why) == (all_rows and num_data > 32)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_batch_that_is_given_is_used_for_few_rows():
     tuned = iso.warmup(POSTERIOR, rows(60), START, batch_size=30, progress=False)

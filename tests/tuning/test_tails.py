@@ -68,6 +68,7 @@ def test_what_is_long_depends_on_the_temperature(quick_compilation):
     assert tail.rise == pytest.approx(0.5 * (math.exp(far) - 1 - far), abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_few_informative_rows_among_many_are_noticed(quick_compilation):
     """A group has twenty rows without a single event; the prior decides how low its rate may be."""
     rng, N = np.random.default_rng(3), 20_000

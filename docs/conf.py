@@ -31,7 +31,7 @@ templates_path: list[str] = []
 
 GROUPS = {
     "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
-    "Sampling": ("sample", "warmup", "setup", "Setup", "sweep", "reference_posterior"),
+    "Sampling": ("sample", "warmup", "setup", "Setup", "sweep", "reference_posterior", "keep_compiled"),
     "Draws and how far to trust them": ("Draws", "load", "diagnose", "report", "IsothermWarning"),
     "Predictions": ("predict", "log_likelihood", "with_log_likelihood"),
     "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL"),

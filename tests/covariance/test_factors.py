@@ -94,6 +94,7 @@ def test_eigenvectors_serve_every_c():
         np.testing.assert_allclose(last.mv(x32), C @ x, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["inverse", "root"])
 def test_lanes_side_by_side_renew_on_their_own(form):
     """Lanes whose averages have other floors renew in other steps, and are not affected by each other."""

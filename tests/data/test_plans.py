@@ -106,6 +106,7 @@ def test_one_word_chooses_a_row_by_the_upper_word_of_a_product(num_data):
     np.testing.assert_array_equal(minibatch.uniform(jax.random.key(7), 20_000, num_data), expected)
 
 
+@pytest.mark.slow
 @plans
 def test_randint_branch_visits_rows_equally_often(plan):
     """Above 2^16 rows another generator draws the offsets: 10^5 rows in 100 bins, 20,000 draws; false alarm 6e-7."""

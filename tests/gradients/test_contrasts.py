@@ -175,6 +175,7 @@ PLANS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plan", "num_data"), PLANS)
 @pytest.mark.parametrize("needs", [HALVES, SIGNS], ids=["halves", "signs"])
 def test_contrasts_of_drawn_batches(plan, num_data, needs):

@@ -102,6 +102,7 @@ def test_any_batch_size(batch_size, monkeypatch):
     assert_close(out, plain)
 
 
+@pytest.mark.slow
 def test_rows_that_a_plan_does_not_take_by_index_are_left_alone(monkeypatch):
     monkeypatch.setattr(fused, "INTERPRETED", True)
     weighted = Weighted(np.arange(1, N + 1))

@@ -107,6 +107,7 @@ def test_a_missed_tail_is_reported(quick_compilation):
     assert tail.rise == pytest.approx(0.5 * np.log(0.5) - 0.5 - (0.5 * at - np.exp(at)), abs=0.1)
 
 
+@pytest.mark.slow
 def test_no_tail_is_reported_if_rounding_could_hide_the_rise(quick_compilation):
     """A constant of 10^8 in each row: 32 bits hold multiples of eight there, so a rise of 12.5 does not show."""
     posterior = iso.Posterior(lambda p, row: 1e8 - 0.5 * (row - p[0]) ** 2)

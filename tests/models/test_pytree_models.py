@@ -156,6 +156,7 @@ RUNS = [(name, c, scheme) for name in MODELS for c in COVARIANCES for scheme in 
 IN_CHECK = [10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "covariance", "scheme"),
     [

@@ -239,6 +239,7 @@ def test_a_prior_whose_gradient_has_derivatives_is_accepted():
     )
 
 
+@pytest.mark.slow
 def test_derivatives_that_go_only_backward_are_enough_for_plain_minibatches():
     only_backward.defvjp(calls_itself, lambda x, g: (-g * x,))
     draws = call(iso.CCAdL(0.01, 5.0), model=(VJP, DATA, INIT), num_draws=3)

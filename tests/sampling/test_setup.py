@@ -31,6 +31,7 @@ def test_a_setup_made_by_hand_is_what_sample_makes_of_the_same_arguments():
     assert first.record.reasons == second.record.reasons
 
 
+@pytest.mark.slow
 def test_the_setup_of_a_run_can_be_used_again():
     posterior, data, init = normal_mean()
     draws = iso.sample(

@@ -31,6 +31,7 @@ def test_draws_have_the_moments(target):
     assert np.all(np.abs(np.mean(x**2, axis=0) - sd**2) < limit * error)
 
 
+@pytest.mark.slow
 def test_gradient_is_that_of_the_posterior(target):
     """The closed form against automatic differentiation of the log-density on all rows, to float32."""
     x = target.draw(np.random.default_rng(2), 4)
@@ -50,6 +51,7 @@ def test_temperature_identity(target):
     assert np.all(np.abs(product.mean(axis=0) - target.temperature) < limit * error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [iso.WithReplacement(), iso.WithoutReplacement(), iso.RandomBlocks(250)])
 def test_noise_matches_the_plan(plan):
     """tr C by theory against the scatter of the force over many batches at one position.

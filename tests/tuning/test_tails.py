@@ -41,6 +41,7 @@ def log_gamma(shape, temperature=1.0):
 ROWS = jnp.asarray(np.random.default_rng(0).normal(size=2000), jnp.float32)
 
 
+@pytest.mark.slow
 def test_a_long_tail_comes_with_its_rise_and_the_wall_on_the_other_side(quick_compilation):
     tail, mode, _ = tail_of(log_gamma(0.5), ROWS, jnp.asarray([math.log(0.5), 0.0]))
     assert mode == pytest.approx(math.log(0.5), abs=0.05)
@@ -90,6 +91,7 @@ def test_a_few_informative_rows_among_many_are_noticed(quick_compilation):
     assert (tail.index, tail.far) == (0, -5.0)
 
 
+@pytest.mark.slow
 def test_no_tail_is_reported_if_rounding_could_hide_it(quick_compilation):
     """Counts around 1,000 without the constants of their density: a sum of 10^9, which 32 bits round by hundreds."""
     y = jnp.asarray(np.random.default_rng(4).poisson(1000, size=200_000), jnp.float32)
@@ -98,6 +100,7 @@ def test_no_tail_is_reported_if_rounding_could_hide_it(quick_compilation):
     assert tail_of(posterior, y, jnp.asarray([6.9]))[0] is None
 
 
+@pytest.mark.slow
 def test_long_rows_are_evaluated_a_few_at_a_time(quick_compilation, monkeypatch):
     """Whatever the number of parameters; a small number of pairs of point and row is not padded to a large one."""
     seen = []

@@ -284,6 +284,7 @@ def test_the_noise_is_measured_in_units_of_the_temperature():
     assert setups[1].starts.spread == pytest.approx(0.5 * setups[0].starts.spread)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "likelihood", [lambda w, r: r * w, lambda w, r: -0.5 * w**2 + 0 * r], ids=["linear", "equal"]
 )

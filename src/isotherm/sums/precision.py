@@ -71,7 +71,7 @@ def why_not_float64(posterior: Posterior, data: PyTree, theta: PyTree) -> str | 
         total = lambda x, r: jnp.sum(posterior.row_log_likelihoods(x, r)) + posterior.prior_log_density(x)
         try:
             values = eqx.filter_eval_shape(posterior.row_log_likelihoods, wide, rows)
-            jax.jit(jax.grad(total)).lower(wide, rows)
+            eqx.filter_eval_shape(jax.grad(total), wide, rows)
         except Exception as error:  # the user's functions may raise anything
             return f"the log-density does not accept parameters in float64 ({type(error).__name__})"
     if values.dtype != jnp.float64:

@@ -181,8 +181,9 @@ def scaled_gradient(factor):
     return identity
 
 
-@pytest.mark.parametrize("factor", slow_unless([1.1], [1.1, 1.2]))
-@pytest.mark.parametrize("size", slow_unless([3], [1, 3, 10, 50]))
+@pytest.mark.parametrize(
+    ("size", "factor"), slow_unless([(3, 1.1)], [(1, 1.1), (3, 1.1), (10, 1.2), (50, 1.1)])
+)
 def test_a_gradient_that_is_wrong_by_a_factor_is_found_whatever_the_number_of_parameters(size, factor):
     """From the mode to r sd, U changes by r^2/2 in the sd of the right gradient, the integral by `factor` times that.
 
@@ -257,12 +258,12 @@ def sound(kind):
     ),
 )
 def test_sound_posteriors_are_not_alarmed(kind):
-    """In any of 40 pairs of directions, and as far as draws may go: the integral is good to far less than 0.3 T."""
+    """In any of 20 pairs of directions, and as far as draws may go: the integral is good to far less than 0.3 T."""
     posterior, data, init = sound(kind)
     setup = iso.warmup(posterior, data, init, progress=False)
     assert verify._mode_is_known(setup)
     size, sd = setup.num_parameters, setup.problem.temperature**0.5
-    pairs = sd * np.random.default_rng(8).normal(size=(40, 2, size)) * np.linspace(0.1, 2, 40)[:, None, None]
+    pairs = sd * np.random.default_rng(8).normal(size=(20, 2, size)) * np.linspace(0.1, 2, 20)[:, None, None]
     checks = [verified(setup, pair) for pair in pairs]
     excess = [found.density_error - found.integration_error for found in checks]
     assert max(excess) < (0.15 if kind == "kinks" else 0.05)

@@ -80,8 +80,16 @@ def assert_close(x, y):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), x, y)
 
 
-@pytest.mark.parametrize("sampler", slow_unless(["CCAdL, Dense"], SAMPLERS))
-@pytest.mark.parametrize("name", slow_unless(["normal"], FUSED))
+@pytest.mark.parametrize(
+    ("name", "sampler"),
+    slow_unless(
+        [("normal", "CCAdL, Dense")],
+        [
+            *((name, "CCAdL, Dense") for name in FUSED),
+            *(("constrained", sampler) for sampler in SAMPLERS if sampler != "CCAdL, Dense"),
+        ],
+    ),
+)
 def test_states_agree_with_the_plain_form(name, sampler, monkeypatch):
     posterior, position = FUSED[name]
     plain, without = after_steps(posterior, position, SAMPLERS[sampler], 37)

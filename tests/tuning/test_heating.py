@@ -73,10 +73,9 @@ def test_batches_are_large_enough_for_the_heating():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_groups_without_events_have_the_right_spread(seed):
+def test_groups_without_events_have_the_right_spread():
     """Their spread was up to a third too large, without an alarm, when only the mean noise was limited."""
-    draws = iso.sample(*groups(), num_draws=4000, seed=seed, progress=False)
+    draws = iso.sample(*groups(), num_draws=4000, progress=False)
     summary = draws.summary()
     assert summary.verdict.startswith("No fault found")
     found = np.asarray(draws.posterior).reshape(-1, len(SIZES))

@@ -50,7 +50,10 @@ MODULES = {
     "isotherm.interop.numpyro": ("posterior", "Model"),
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
-    "isotherm.data": ("load", "Weighted", "sparse_rows", "sparse_dot"),
+    "isotherm.data": (
+        *("load", "Weighted", "sparse_rows", "sparse_dot"),
+        *("Source", "arrays", "npy", "parquet", "zarr", "generated"),
+    ),
     "isotherm.tables.regression": ("regression",),
     "isotherm.tables.forecast": ("forecast",),
     "isotherm.judging.diagnosis": ("Diagnosis",),

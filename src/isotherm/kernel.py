@@ -61,7 +61,7 @@ class Kernel(eqx.Module):
 
     def step(self, state: State, data: PyTree, *, key: Key[Array, ""]) -> tuple[State, Info, Visit]:
         """Take one step of the chain whose key is `key`, on `data` as arranged by the minibatch plan."""
-        drift, batch, signs, kick = jax.random.split(jax.random.fold_in(key, state.step), 4)
+        drift, batch, signs, kick = self.step_keys(key, state.step)
         state = self.sampler.drift(state, key=drift)
         rows = self.batch(data, state.step, key=batch, chain_key=key)
         if self.minibatch.takes_by_index:
@@ -73,6 +73,11 @@ class Kernel(eqx.Module):
         )
         state, info = self.sampler.kick(state, estimate, key=kick)
         return state, info, visit
+
+    @staticmethod
+    def step_keys(key: Key[Array, ""], step: Int[Array, ""]) -> Key[Array, " 4"]:
+        """Return the keys of a step of the chain whose key is `key`: for drift, batch, signs and kick."""
+        return jax.random.split(jax.random.fold_in(key, step), 4)
 
     def params(self, position: PyTree) -> PyTree:
         """Return the free parameters at a position of the sampler: the same without a preconditioner."""

@@ -13,10 +13,10 @@ from isotherm.chains.drive import Outcome
 from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.moments import explained, finish
 from isotherm.chains.noise import measure
+from isotherm.chains.resident import resident
 from isotherm.chains.setup import Setup
 from isotherm.chains.verify import part_to_check, verified
 from isotherm.compilation import compile_quickly
-from isotherm.data.weighted import Weighted
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import Arithmetic, RunRecord, SamplerRecord, describe
 from isotherm.gradients.control_variate import ControlVariate
@@ -100,10 +100,10 @@ def _failure(ensemble: Ensemble, outcome: Outcome, lane: int, step: int, *, meas
     setup, s = ensemble.setup_of(lane), None
     if measured:
         arrange, batches = jax.random.split(jax.random.fold_in(ensemble.key, keys.FAILURES))
-        data = setup.kernel.minibatch.arrange(ensemble.data, key=arrange)
+        kernel, data = resident(setup.kernel, ensemble.data, key=arrange)
         position = jax.tree.map(lambda x: x[lane], outcome.last_finite)
         anchor = jax.tree.map(lambda x: x[lane], outcome.anchors)
-        kernel = loop.at_lane(setup.kernel, setup.sampler, anchor)
+        kernel = loop.at_lane(kernel, setup.sampler, anchor)
         noise = measure(kernel, data, position, step=step, key=batches)
         s = None if noise is None else noise.s
     hot = ""
@@ -153,18 +153,21 @@ def _final_noise(
         return unknown
     alive = np.flatnonzero(np.asarray(outcome.lanes.ended)[lanes] < 0) + lanes.start
     split = keys.several(jax.random.fold_in(ensemble.key, keys.FINAL_NOISE), _MEASURED_CHAINS + 2)
-    data = setup.kernel.minibatch.arrange(ensemble.data, key=split[-1])
+    measuring, data = resident(setup.kernel, ensemble.data, key=split[-1])
     measured = []
     for lane, key in zip(alive, split[:-2], strict=False):
         position, anchor = jax.tree.map(lambda x, i=lane: tree.put(np.asarray(x)[i]), outcome.oldest)
-        kernel = loop.at_lane(setup.kernel, setup.sampler, anchor)
+        kernel = loop.at_lane(measuring, setup.sampler, anchor)
         noise = measure(kernel, data, position, step=outcome.steps, key=key)
         measured += [] if noise is None else [(noise, kernel, position)]
     if not measured:
         return unknown
     s, trace = np.median([(noise.s, noise.trace) for noise, *_ in measured], axis=0)
     noise, kernel, position = measured[0]
-    _warn_of_anchors(kernel, data, position, noise.trace, key=split[-2], stacklevel=stacklevel + 1)
+    weighted = setup.kernel.minibatch.weighted
+    _warn_of_anchors(
+        kernel, data, position, noise.trace, weighted=weighted, key=split[-2], stacklevel=stacklevel + 1
+    )
     h, _ = setup.sampler.numbers_at(outcome.steps)
     momentum = outcome.lanes.state.momentum is not None
     friction = float(trace / (2 * h * setup.num_parameters)) if momentum else None
@@ -172,11 +175,18 @@ def _final_noise(
 
 
 def _warn_of_anchors(
-    kernel: Kernel, data: PyTree, position: PyTree, trace: float, *, key: Key[Array, ""], stacklevel: int
+    kernel: Kernel,
+    data: PyTree,
+    position: PyTree,
+    trace: float,
+    *,
+    weighted: bool,
+    key: Key[Array, ""],
+    stacklevel: int,
 ) -> None:
     """Warn if plain batches would have had less noise. A warm-up, which weights rows, has compared them."""
     gradient = kernel.gradient
-    if not isinstance(gradient, ControlVariate) or isinstance(kernel.minibatch, Weighted):
+    if not isinstance(gradient, ControlVariate) or weighted:
         return
     plain = eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
     noise = measure(plain, data, position, step=0, key=key)

@@ -1,5 +1,6 @@
 """The host side of a run: it calls the compiled loop in chunks, stores draws and handles interruption."""
 
+import contextlib
 import dataclasses
 import signal
 import threading
@@ -15,7 +16,13 @@ from jaxtyping import Array, PyTree
 from isotherm import keys
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
+from isotherm.chains.feed import Feed
+from isotherm.chains.resident import resident
+from isotherm.data.fed import Fed
+from isotherm.data.plans import WithReplacement
+from isotherm.data.stream import Stream
 from isotherm.gradients.control_variate import Anchor, ControlVariate
+from isotherm.kernel import Kernel
 from isotherm.progress import StepProgress
 
 _CHUNK_BYTES = 2**22
@@ -60,11 +67,12 @@ def drive(
     setup, kernel = ensemble.setup, ensemble.kernel
     began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
     bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=progress, title=title)
-    with bar, _interruptible() as stopped:
+    with bar, contextlib.ExitStack() as cleanup, _interruptible() as stopped:
         arrangement = 0
+        measuring, data = _arranged(ensemble, arrangement)
         program = loop.Program(
-            kernel=kernel,
-            data=_arranged(ensemble, arrangement),
+            kernel=measuring,
+            data=data,
             keys=ensemble.lane_keys,
             anchors=_anchors(ensemble, ensemble.positions),
             stacked=len(ensemble.setups) > 1,
@@ -72,27 +80,40 @@ def drive(
         lanes = loop.start(program, ensemble.positions)
         lanes = loop.restart_averages(program, lanes, jnp.asarray(0))
         capacity = _capacity(lanes)
-        pace = _Pace(ensemble, capacity, chunk_steps)
         last_finite, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
         oldest = None
         if cancelled:
             stopped.set()
+        feed = None if cancelled else _feed_of(ensemble)
+        if feed is not None:
+            cleanup.callback(feed.close)
+        fed = program
+        pace = _Pace(ensemble, capacity, chunk_steps, None if feed is None else feed.steps)
         while step < ensemble.num_steps and not stopped.is_set():
             if (due := _arrangement(ensemble, step)) != arrangement:
                 arrangement = due
-                program = dataclasses.replace(program, data=_arranged(ensemble, due))
+                program = dataclasses.replace(program, data=_arranged(ensemble, due)[1])
             if program.anchors is not None and step > 0 and step % setup.refresh_every == 0:
                 oldest = (lanes.state.position, program.anchors)
                 moved = _anchors(ensemble, lanes.state.position)
                 if (ended >= 0).any():  # the anchor at which a chain failed is kept, to measure its noise
                     moved = _where_lane(ended < 0, moved, program.anchors)
                 program = dataclasses.replace(program, anchors=moved)
+            if feed is not None and step % feed.steps == 0:
+                if bar.visible:
+                    bar.progress.say("reading the rows of the next steps")
+                portion = feed.portion(step, stopped)
+                if portion is None:
+                    break
+                fed = _fed(program, *portion)
+            elif feed is None:
+                fed = program
             num_kept, thinning = pace.next(step)
             collect = step >= setup.burn_in
             if step == setup.burn_in > 0:
                 lanes = loop.restart_averages(program, lanes, jnp.asarray(1))
             lanes, kept = loop.advance(
-                program,
+                dataclasses.replace(fed, anchors=program.anchors),
                 lanes,
                 jnp.asarray(num_kept),
                 jnp.asarray(thinning),
@@ -127,8 +148,8 @@ def drive(
 class _Pace:
     """The lengths of chunks: short at first, then about a third of a second each."""
 
-    def __init__(self, ensemble: Ensemble, capacity: int, limit: int | None) -> None:
-        self.ensemble, self.capacity = ensemble, capacity
+    def __init__(self, ensemble: Ensemble, capacity: int, limit: int | None, portion: int | None) -> None:
+        self.ensemble, self.capacity, self.portion = ensemble, capacity, portion
         self.limit = limit
         self.steps = 32 if limit is None else limit
         self.clock: float | None = None
@@ -139,7 +160,7 @@ class _Pace:
         In burn-in, and if a chunk ends between two draws, what it keeps is not a draw and is dropped.
         """
         setup, num_draws = self.ensemble.setup, self.ensemble.length.num_draws
-        limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step))
+        limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step, self.portion))
         if step < setup.burn_in:
             return 1, min(limit, setup.burn_in - step)
         done, into = divmod(step - setup.burn_in, setup.thinning)
@@ -198,10 +219,25 @@ def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:
     return gradient.anchored(ensemble.data, positions)
 
 
-def _arranged(ensemble: Ensemble, arrangement: int) -> PyTree:
-    """Return the rows in the order of this arrangement."""
+def _arranged(ensemble: Ensemble, arrangement: int) -> tuple[Kernel, PyTree]:
+    """Return the rows in the order of this arrangement, and the kernel that draws from them.
+
+    For a stream these are rows by which averages are started; those of the steps come from a feed.
+    """
     key = jax.random.fold_in(jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS), arrangement)
-    return ensemble.kernel.minibatch.arrange(ensemble.data, key=key)
+    return resident(ensemble.kernel, ensemble.data, key=key)
+
+
+def _feed_of(ensemble: Ensemble) -> Feed | None:
+    """Return the feed of the chains; `None` if their rows are in memory."""
+    data = ensemble.data
+    return Feed(ensemble, data) if isinstance(data, Stream) and ensemble.num_steps else None
+
+
+def _fed(program: loop.Program, rows: PyTree[Array], feed: Fed) -> loop.Program:
+    """Return the program on the rows of a feed."""
+    kernel = dataclasses.replace(program.kernel, minibatch=WithReplacement())  # the feed takes its place
+    return dataclasses.replace(program, kernel=kernel, data=rows, feed=feed)
 
 
 def _arrangement(ensemble: Ensemble, step: int) -> int:
@@ -210,9 +246,9 @@ def _arrangement(ensemble: Ensemble, step: int) -> int:
     return 0 if every is None else step // every
 
 
-def _steps_to_the_next_event(ensemble: Ensemble, step: int) -> int:
-    """Return the number of steps until rows are rearranged or anchors move."""
-    events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every)
+def _steps_to_the_next_event(ensemble: Ensemble, step: int, portion: int | None) -> int:
+    """Return the number of steps until rows are rearranged, anchors move or a feed's portion of rows is used up."""
+    events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every, portion)
     return min((every - step % every for every in events if every), default=ensemble.num_steps)
 
 

@@ -3,6 +3,8 @@
 Trip counts are traced, so one compilation serves burn-in, sampling, every chunk length and every thinning.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from isotherm import tree
 from isotherm.chains.moments import Accumulator
 from isotherm.compilation import compile_quickly
+from isotherm.data.fed import Fed
 from isotherm.gradients.control_variate import Anchor, ControlVariate
 from isotherm.kernel import Kernel
 from isotherm.records import Info, State, Status
@@ -24,6 +27,7 @@ class Program(eqx.Module):
     - `data`: rows as arranged by the minibatch plan.
     - `keys`: one key per lane.
     - `anchors`: one per lane if the gradient's anchors move, else `None`.
+    - `feed`: where the rows of each lane's next steps are in `data`, if not all rows are in memory.
     """
 
     kernel: Kernel
@@ -31,15 +35,22 @@ class Program(eqx.Module):
     keys: Key[Array, " lanes"]
     anchors: Anchor | None
     stacked: bool = eqx.field(static=True)
+    feed: Fed | None = None
 
     def map(self, f, *lanes):  # noqa: ANN001, ANN201
         """Return `f(kernel, key, *lane)` for every lane."""
 
-        def one(sampler: Sampler, key: Key[Array, ""], anchor: Anchor | None, *lane: PyTree) -> PyTree:
-            return f(at_lane(self.kernel, sampler, anchor), key, *lane)
+        def one(
+            sampler: Sampler, key: Key[Array, ""], anchor: Anchor | None, feed: Fed | None, *lane: PyTree
+        ) -> PyTree:
+            kernel = at_lane(self.kernel, sampler, anchor)
+            kernel = kernel if feed is None else dataclasses.replace(kernel, minibatch=feed)
+            return f(kernel, key, *lane)
 
-        axes = (eqx.if_array(0) if self.stacked else None, 0, 0, *(0 for _ in lanes))
-        return eqx.filter_vmap(one, in_axes=axes)(self.kernel.sampler, self.keys, self.anchors, *lanes)
+        axes = (eqx.if_array(0) if self.stacked else None, 0, 0, 0, *(0 for _ in lanes))
+        return eqx.filter_vmap(one, in_axes=axes)(
+            self.kernel.sampler, self.keys, self.anchors, self.feed, *lanes
+        )
 
 
 class Lane(eqx.Module):

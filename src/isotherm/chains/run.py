@@ -12,6 +12,7 @@ from isotherm.chains.collect import collect
 from isotherm.chains.drive import drive
 from isotherm.chains.ensemble import Ensemble, Length, ensemble_of, groups_of_one_shape
 from isotherm.chains.noise import measure
+from isotherm.chains.resident import resident
 from isotherm.chains.setup import Setup
 from isotherm.draws import Draws
 from isotherm.sums import precision
@@ -63,10 +64,11 @@ def _warn_before(ensemble: Ensemble, *, stacklevel: int) -> None:
     position = jax.tree.map(lambda x: tree.put(np.asarray(x)[0]), ensemble.positions)
     chosen = ensemble.setups[:_MAX_CHECKED]
     split = keys.several(jax.random.fold_in(ensemble.key, keys.PREFLIGHT), len(chosen) + 1)
-    data = kernel.minibatch.arrange(ensemble.data, key=split[-1])
+    _, data = resident(kernel, ensemble.data, key=split[-1])
     warned: set[str] = set()
     for setup, key in zip(chosen, split[:-1], strict=True):
-        noise = measure(setup.kernel, data, position, step=0, key=key)
+        measuring = resident(setup.kernel, ensemble.data, key=split[-1])[0]
+        noise = measure(measuring, data, position, step=0, key=key)
         if noise is None:
             return
         size = tree.size(position)

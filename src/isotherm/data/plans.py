@@ -10,10 +10,12 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key, PyTree
+import numpy as np
+from jaxtyping import Array, Int, Key, PyTree, Shaped
 
 from isotherm import keys
 from isotherm.data.permutation import permute
+from isotherm.data.stream import Drawn, Stream
 from isotherm.errors import check_count, must
 from isotherm.records import Batch
 
@@ -26,6 +28,8 @@ _SMALL = 64  # most rows for which batches come from `jax.random.permutation`, w
 
 class MinibatchPlan(eqx.Module):
     """A rule that draws minibatches."""
+
+    weighted = False  # whether some rows are drawn more often than others, and have a weight to compensate
 
     white: eqx.AbstractClassVar[bool]
     """Whether the noise of a step is independent of all other steps."""
@@ -60,6 +64,37 @@ class MinibatchPlan(eqx.Module):
     def takes_by_index(self) -> bool:
         """Whether the rows of a batch are those that `index` selects from the arranged data, and have no weights."""
         return type(self).batch is MinibatchPlan.batch
+
+    def names(
+        self, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey
+    ) -> Shaped[Array, " n ..."]:
+        """Return what `found` finds the rows of this step's batch by, if they are not in memory."""
+        return self.index(step, num_data=num_data, batch_size=batch_size, key=key, chain_key=chain_key)
+
+    def found(self, data: Stream, names: np.ndarray) -> Drawn:
+        """Return the rows of a stream that have these names, in their order."""
+        return Drawn(data.take(names.astype(np.int64)))
+
+    @property
+    def naming(self) -> "MinibatchPlan":
+        """A plan with the same `names` and without numbers of rows, for use in a compiled program."""
+        return self
+
+    def pool_of(self, data: Stream) -> Drawn:
+        """Return rows that the plan has drawn from a stream, by which its noise can be measured."""
+        return Drawn(data.sample)
+
+    def check_stream(self, num_data: int) -> None:
+        """Refuse to draw from rows that are not in memory, if the plan cannot."""
+        if self.rearrange_every is not None or type(self).arrange is not MinibatchPlan.arrange:
+            raise must(
+                "minibatch",
+                "a plan that does not rearrange rows, if they are read from a source",
+                type(self).__name__,
+                "Use `iso.WithReplacement()`.",
+            )
+        if num_data >= 2**31:
+            raise must("data", "fewer than 2^31 rows if a sampler is given", num_data, "Leave `sampler` out.")
 
     def batch(
         self, data: PyTree, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey

@@ -27,6 +27,7 @@ class Weighted(MinibatchPlan):
     weights: Float[Array, " rows"]
 
     white = True
+    weighted = True
 
     def __init__(self, tickets: np.ndarray | Int[Array, " rows"]) -> None:
         tickets = tickets if isinstance(tickets, jax.Array) else np.asarray(tickets)

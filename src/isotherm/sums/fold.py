@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from isotherm import tree
 from isotherm.compilation import compile_quickly, compile_untuned
 from isotherm.data.permutation import permute
+from isotherm.data.stream import Stream, padded, put
 from isotherm.sums.compensated import Sum
 
 # Numbers in a block, so that it stays in the cache of a CPU, or keeps a GPU busy without taking much of its memory.
@@ -47,9 +48,14 @@ class Part:
         return self.end - self.begin
 
 
-def num_rows(data: PyTree) -> int:
+def num_rows(data: PyTree | Stream) -> int:
     """Return N."""
-    return jax.tree.leaves(data)[0].shape[0]
+    return data.num_rows if isinstance(data, Stream) else jax.tree.leaves(data)[0].shape[0]
+
+
+def largest_part(data: PyTree | Stream) -> int:
+    """Return the number of rows that a `Part` may have: all, or those in the sample of a stream."""
+    return num_rows(data.sample if isinstance(data, Stream) else data)
 
 
 def picked(data: PyTree, index: Int[Array, " n"]) -> PyTree:
@@ -59,7 +65,7 @@ def picked(data: PyTree, index: Int[Array, " n"]) -> PyTree:
 
 def fold(
     f: RowFunction,
-    data: PyTree,
+    data: PyTree | Stream,
     *args: PyTree,
     numbers_per_row: int = 1,
     part: Part | None = None,
@@ -70,9 +76,14 @@ def fold(
 
     - `f`: returns a pytree of sums over the rows of a block. Rows that are not `valid` were seen before and must
       not be counted.
+    - `data`: arrays on the device, or a stream, whose blocks are read while others are summed.
     - `numbers_per_row`: size of the largest intermediate result of `f` for each row, if it is larger than a row.
-    - `part`: random rows to use instead of all.
+    - `part`: random rows to use instead of all, at most `largest_part`.
     """
+    if isinstance(data, Stream):
+        if part is None:
+            return _fold_stream(f, data, args, numbers_per_row)
+        data = data.sample
     length = _block_length(data, numbers_per_row)
     if part is None:
         with jax.enable_x64(False):  # a key that is made in x64 mode needs another program
@@ -80,6 +91,30 @@ def fold(
     begin, end = (tree.put(x, np.int32) for x in (part.begin, part.end))
     run = _FOLDS[_effort(data)]
     return run(f, data, args, part.key, begin, end, length).result()
+
+
+def _fold_stream(
+    f: RowFunction, data: Stream, args: tuple[PyTree, ...], numbers_per_row: int
+) -> PyTree[np.ndarray]:
+    run, total = _BLOCK_FOLDS[_effort(data.sample, data.width * data.num_rows)], None
+    for block in data.blocks():
+        count = num_rows(block)
+        block = jax.tree.map(put, padded(block, data.block_length))
+        length = _block_length(block, numbers_per_row)
+        total = _nothing(f, block, args, length) if total is None else total
+        before, total = total, run(f, block, args, tree.put(count, np.int32), length, total)
+        # A block is read while the last one is summed: without waiting for earlier ones, memory would fill up.
+        jax.block_until_ready(before)
+    assert total is not None
+    return total.result()
+
+
+def _nothing(f: RowFunction, block: PyTree, args: tuple[PyTree, ...], length: int) -> Sum:
+    """Return an empty sum."""
+    rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), block)
+    shapes = eqx.filter_eval_shape(f, rows, jax.ShapeDtypeStruct((length,), np.bool_), *args)
+    zeros = lambda: tree.put_zeros_like(shapes)
+    return Sum(zeros(), zeros())
 
 
 def each(
@@ -142,6 +177,24 @@ def _fold(
     return jax.lax.fori_loop(0, blocks, lambda i, total: total.add(block(i)), Sum.zero(zero))
 
 
+def _fold_block(
+    f: RowFunction,
+    block: PyTree,
+    args: tuple[PyTree, ...],
+    count: Int[Array, ""],
+    length: int,
+    total: Sum,
+) -> Sum:
+    """Return `total` plus the sum over the first `count` rows of a block."""
+
+    def part(i: Int[Array, ""]) -> PyTree:
+        rows, new = _contiguous(block, i * length, length)
+        start = jnp.minimum(i * length, num_rows(block) - length)
+        return f(rows, new & (start + jnp.arange(length, dtype=jnp.int32) < count), *args)
+
+    return jax.lax.fori_loop(0, (count + length - 1) // length, lambda i, sums: sums.add(part(i)), total)
+
+
 def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -> PyTree[Array]:
     N = num_rows(data)
     of_block = lambda begin: f(_contiguous(data, begin, length)[0], *args)
@@ -157,6 +210,7 @@ def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -
 
 
 _FOLDS = compile_quickly(_fold), compile_untuned(_fold), eqx.filter_jit(_fold)
+_BLOCK_FOLDS = compile_quickly(_fold_block), compile_untuned(_fold_block), eqx.filter_jit(_fold_block)
 _EACHES = compile_quickly(_each), compile_untuned(_each), eqx.filter_jit(_each)
 
 

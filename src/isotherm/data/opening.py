@@ -1,0 +1,139 @@
+"""The first pass over a source: every row is checked, and a random sample of the rows is kept."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from isotherm import tree
+from isotherm.data.checks import InfiniteRows
+from isotherm.data.sources.base import Source, check_unchanged
+from isotherm.data.stream import Stream, block_length_of, put, read_ahead, sample_size
+from isotherm.errors import must
+
+_MOST_ROWS = 4096  # rows with infinite values that are kept
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Opened:
+    """A source that was read once: a sample of its rows in its own dtypes, and which rows are infinite."""
+
+    source: Source
+    state: str
+    sample: PyTree[np.ndarray]
+    sample_index: np.ndarray
+    infinite: tuple[InfiniteRows, ...]
+
+    def stream(self) -> Stream:
+        """Return the rows in the dtypes that JAX gives them in its present mode."""
+        dtypes = tuple(_dtype(x.dtype) for x in jax.tree.leaves(self.source.row))
+        nothing = jax.tree.map(lambda x: np.empty((0, *x.shape), x.dtype), self.source.row)
+        unplaced = Stream(
+            self.source, self.state, dtypes, block_length_of(self.source), nothing, self.sample_index
+        )
+        sample = jax.tree.map(put, unplaced.narrowed(self.sample))
+        return dataclasses.replace(unplaced, sample=sample)
+
+
+def opened(source: Source, *, argument: str = "data") -> Opened:
+    """Read all rows of a source once. Raises for rows that cannot be used; errors refer to it as `argument`."""
+    labels = _labels(source, argument)
+    N, state = source.num_rows, source.state()
+    index = _random_rows(N, sample_size(source), np.random.default_rng(0))
+    checks = [_Check(label) for label in labels]
+    length, begin, pieces = block_length_of(source), 0, []
+    for block in read_ahead(source.blocks(length)):
+        leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
+        for check, x in zip(checks, leaves, strict=True):
+            check.see(x, begin)
+        count = len(leaves[0])
+        low, high = np.searchsorted(index, [begin, begin + count])
+        pieces.append([x[index[low:high] - begin] for x in leaves])
+        begin += count
+    check_unchanged(source, state)
+    if begin != N:
+        raise ValueError(f"`{argument}` must yield {N} rows, its `num_rows`; it yielded {begin}.")
+    order = np.random.default_rng(1).permutation(len(index))
+    sample = [np.concatenate(x)[order] for x in zip(*pieces, strict=True)]
+    structured = jax.tree.unflatten(jax.tree.structure(source.row), sample)
+    infinite = tuple(x for check in checks if (x := check.result()) is not None)
+    return Opened(source, state, structured, index[order], infinite)
+
+
+def _labels(source: Source, argument: str) -> list[str]:
+    """Return what errors call each leaf of a row. Raises for a source without rows or numbers."""
+    named = tree.named_leaves(source.row)
+    if not named:
+        raise ValueError(f"`{argument}` must have at least one array in a row; got an empty pytree.")
+    if source.num_rows < 1:
+        raise ValueError(f"`{argument}` must have at least one row; got a source with none.")
+    labels = [f"{argument}.{name}" if name else argument for name, _ in named]
+    for label, (_, x) in zip(labels, named, strict=True):
+        if np.dtype(x.dtype).kind not in "biufc" and not jnp.issubdtype(x.dtype, jnp.floating):
+            raise must(label, "numeric", x.dtype, "Encode text, dates and objects as numbers.", error=TypeError)
+    return labels
+
+
+def _random_rows(N: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return `count` distinct random numbers below N, in order, without a table of N."""
+    if count >= N:
+        return np.arange(N, dtype=np.int64)
+    if 2 * count >= N:
+        return np.sort(rng.permutation(N)[:count])
+    index = np.unique(rng.integers(N, size=count))
+    while len(index) < count:
+        index = np.unique(np.append(index, rng.integers(N, size=count)))
+    return np.sort(rng.permutation(index)[:count])
+
+
+def _dtype(dtype: Any) -> np.dtype:
+    """Return the dtype that rows have on the device."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
+
+
+class _Check:
+    """Checks one leaf, block by block."""
+
+    def __init__(self, label: str) -> None:
+        self.label, self.count, self.kept = label, 0, [np.empty(0, np.int64)]
+
+    def see(self, x: np.ndarray, begin: int) -> None:
+        """Check the rows from number `begin` on."""
+        if x.dtype.kind in "iu":
+            self._check_range(x, begin)
+        elif jnp.issubdtype(x.dtype, jnp.inexact):
+            self._check_finite(x, begin)
+
+    def _check_range(self, x: np.ndarray, begin: int) -> None:
+        if x.dtype.itemsize < 4 or jax.config.read("jax_enable_x64") or x.size == 0:
+            return
+        low, high = int(x.min()), int(x.max())
+        if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
+            value, repair = low if low < -(2**31) else high, "Set `JAX_ENABLE_X64=1`, or convert."
+            raise must(self.label, f"an array that fits in 32-bit integers, from row {begin} on", value, repair)
+
+    def _check_finite(self, x: np.ndarray, begin: int) -> None:
+        with np.errstate(all="ignore"):
+            # A sum is finite only if its terms are, and several times faster than a test of each.
+            narrow = x.astype(_dtype(x.dtype), copy=False)
+            if np.isfinite(narrow.sum()):
+                return
+            rows = narrow.reshape(len(x), -1)
+        has_nan = np.isnan(rows).any(axis=1)
+        if has_nan.any():
+            raise ValueError(
+                f"`{self.label}` must not contain NaN; row {begin + int(np.argmax(has_nan))} does. Drop such rows, "
+                "or impute their missing values."
+            )
+        index = np.flatnonzero(np.isinf(rows).any(axis=1))
+        self.count += len(index)
+        self.kept.append(begin + index[:_MOST_ROWS])
+
+    def result(self) -> InfiniteRows | None:
+        """Return the rows with an infinite value."""
+        if self.count == 0:
+            return None
+        return InfiniteRows(self.label, np.concatenate(self.kept)[:_MOST_ROWS], self.count, False)

@@ -1,0 +1,1 @@
+"""Sources: rows that are read or computed when they are needed."""

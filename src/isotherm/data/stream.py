@@ -1,0 +1,200 @@
+"""`Stream`: rows of a source, checked once, and read block by block in each pass over them."""
+
+import dataclasses
+import math
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from isotherm import tree
+from isotherm.data.checks import evenly
+from isotherm.data.sources.base import Source, check_unchanged
+
+_BLOCK = 2**23  # numbers in a block
+_SAMPLE = 2**24  # numbers in the sample, at most
+_AHEAD = 2  # blocks that are read before they are needed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows that a pass reads from their source, with a random sample of them in memory.
+
+    It takes the place of arrays on the device in sums over rows. What needs some rows only uses the sample.
+
+    - `source`, `state`: where rows come from, and what `Source.state` returned when they were checked.
+    - `dtypes`: one for each leaf, in which rows are put on the device.
+    - `block_length`: the number of rows in a block. It does not depend on the device.
+    - `sample`, `sample_index`: random rows on the device, in random order, and their numbers.
+    """
+
+    source: Source
+    state: str
+    dtypes: tuple[np.dtype, ...]
+    block_length: int
+    sample: PyTree[Array]
+    sample_index: np.ndarray
+
+    @property
+    def num_rows(self) -> int:
+        """N."""
+        return self.source.num_rows
+
+    @property
+    def num_blocks(self) -> int:
+        """The number of blocks."""
+        return -(-self.num_rows // self.block_length)
+
+    @property
+    def width(self) -> int:
+        """The numbers in a row."""
+        return row_width(self.source)
+
+    def blocks(self) -> Iterator[PyTree[Array | np.ndarray]]:
+        """Yield all rows in order, `block_length` at a time; the last block may be shorter.
+
+        A thread reads the next blocks in the meantime. Raises if the source changed since it was checked.
+        """
+        check_unchanged(self.source, self.state)
+        yield from read_ahead(map(self.narrowed, self.source.blocks(self.block_length)))
+        check_unchanged(self.source, self.state)
+
+    def block(self, number: int) -> PyTree[Array | np.ndarray]:
+        """Return one block."""
+        begin = number * self.block_length
+        end = min(begin + self.block_length, self.num_rows)
+        return self.narrowed(next(iter(self.source.blocks(self.block_length, begin, end))))
+
+    def take(self, index: np.ndarray) -> PyTree[Array | np.ndarray]:
+        """Return the rows at any `index`, in the order of `index`."""
+        unique, inverse = np.unique(index, return_inverse=True)
+        check_unchanged(self.source, self.state)
+        rows = self.narrowed(self.source.take(unique))
+        return rows if np.array_equal(unique, index) else jax.tree.map(lambda x: x[inverse], rows)
+
+    def narrowed(self, rows: PyTree[Any]) -> PyTree[Array | np.ndarray]:
+        """Return rows in the dtypes that they have on the device."""
+        leaves, structure = jax.tree.flatten(rows)
+        with np.errstate(over="ignore"):  # numbers too large for 32 bits are among the infinite ones
+            narrow = [x if x.dtype == t else x.astype(t) for x, t in zip(leaves, self.dtypes, strict=True)]
+        return structure.unflatten(narrow)
+
+
+class Drawn(eqx.Module):
+    """Rows drawn by a plan, in the order of their draws, and their weights if these differ."""
+
+    rows: PyTree[Any]
+    weights: Any = None
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return jax.tree.leaves(self.rows)[0].shape[0]
+
+    def first(self, count: int) -> "Drawn":
+        """Return the first `count` of them."""
+        return jax.tree.map(lambda x: x[:count], self)
+
+
+def like(data: PyTree | Stream) -> PyTree[Array]:
+    """Return arrays on the device with the shapes and dtypes of the rows: all rows, or the sample of a stream."""
+    return data.sample if isinstance(data, Stream) else data
+
+
+def some_rows(data: PyTree | Stream, count: int) -> tuple[PyTree[Array], np.ndarray]:
+    """Return about `count` rows and their numbers: evenly spaced ones, or the first of a stream's sample."""
+    if not isinstance(data, Stream):
+        index = evenly(jax.tree.leaves(data)[0].shape[0], count)
+        return picked(data, index), index
+    rows = jax.tree.map(lambda x: x[:count], data.sample)
+    return rows, data.sample_index[:count]
+
+
+def taken(data: PyTree | Stream, index: np.ndarray) -> PyTree[Array]:
+    """Return the rows at `index`, on the device."""
+    if isinstance(data, Stream):
+        return jax.tree.map(put, data.take(index))
+    return picked(data, index)
+
+
+def picked(data: PyTree[Array], index: np.ndarray) -> PyTree[Array]:
+    """Return the rows of arrays at `index`."""
+    return _picked(data, tree.put(index, np.int32))
+
+
+@jax.jit
+def _picked(data: PyTree[Array], index: Array) -> PyTree[Array]:
+    return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
+
+
+def put(x: Array | np.ndarray) -> Array:
+    """Return `x` on the device. JAX may keep the memory of an array of NumPy: it must not be written to again."""
+    return x if isinstance(x, jax.Array) else jax.device_put(x)
+
+
+def padded(block: PyTree[Array | np.ndarray], length: int) -> PyTree[Array | np.ndarray]:
+    """Return a block with its last row repeated, so that all blocks have one shape."""
+    missing = length - jax.tree.leaves(block)[0].shape[0]
+    if missing == 0:
+        return block
+    more = lambda x: np.concatenate([np.asarray(x), np.repeat(np.asarray(x[-1:]), missing, axis=0)])
+    return jax.tree.map(more, block)
+
+
+def row_width(source: Source) -> int:
+    """Return the numbers in a row of a source."""
+    return max(1, sum(math.prod(x.shape) for x in jax.tree.leaves(source.row)))
+
+
+def block_length_of(source: Source) -> int:
+    """Return the number of rows in a block: a multiple of 256 if there are as many."""
+    length = min(source.num_rows, max(256, _BLOCK // row_width(source)))
+    return length if length < 256 else length // 256 * 256
+
+
+def sample_size(source: Source) -> int:
+    """Return the number of rows in the sample."""
+    return min(source.num_rows, max(4096, _SAMPLE // row_width(source)))
+
+
+def read_ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield the items of an iterator that runs ahead on a thread."""
+    ready: queue.Queue[tuple[str, Any]] = queue.Queue(_AHEAD)
+    closed = threading.Event()
+
+    def deliver(kind: str, item: Any) -> bool:
+        while not closed.is_set():
+            try:
+                ready.put((kind, item), timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not deliver("item", item):
+                    return
+            deliver("end", None)
+        except BaseException as error:  # raised again where the items are used
+            deliver("error", error)
+
+    thread = threading.Thread(target=work, name="isotherm-read", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, item = ready.get()
+            if kind == "error":
+                raise item
+            if kind == "end":
+                return
+            yield item
+    finally:
+        closed.set()
+        thread.join()

@@ -29,11 +29,9 @@ class Feed:
     """Portions of rows for `steps` steps each. The next one is found while chains use the last."""
 
     def __init__(self, ensemble: Ensemble, data: Stream) -> None:
-        kernel = ensemble.kernel
-        self.ensemble, self.data, self.plan = ensemble, data, kernel.minibatch
-        per_step = len(ensemble.lane_keys) * kernel.batch_size * row_bytes(data.source.row)
-        portions = math.ceil(ensemble.num_steps / max(1, _BYTES // per_step))
-        self.steps = math.ceil(ensemble.num_steps / portions)
+        self.ensemble, self.data, self.kernel = ensemble, data, ensemble.kernel
+        most = most_steps(self.kernel, data, len(ensemble.lane_keys))
+        self.steps = math.ceil(ensemble.num_steps / math.ceil(ensemble.num_steps / most))
         self.thread = ThreadPoolExecutor(1, "isotherm-feed")
         self.next: Future[Drawn] = self._find(0)
 
@@ -44,29 +42,15 @@ class Feed:
             return None
         if begin + self.steps < self.ensemble.num_steps:
             self.next = self._find(begin + self.steps)
-        lanes, n = len(self.ensemble.lane_keys), self.ensemble.kernel.batch_size
-        shape = (lanes, self.steps, n)
-        places = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
-        weights = None if drawn.weights is None else put(drawn.weights.reshape(shape))
-        kernel = self.ensemble.kernel
-        fed = Fed(
-            put(places),
-            weights,
-            put(np.full(lanes, begin, np.int32)),
-            self.plan.noise_factor(kernel.num_data, kernel.batch_size),
-        )
-        return jax.tree.map(put, drawn.rows), fed
+        return _laid_out(self.kernel, drawn, len(self.ensemble.lane_keys), self.steps, begin)
 
     def close(self) -> None:
         """End the thread."""
         self.thread.shutdown(wait=False, cancel_futures=True)
 
     def _find(self, begin: int) -> "Future[Drawn]":
-        kernel = self.ensemble.kernel
-        steps = jnp.arange(begin, begin + self.steps, dtype=jnp.int32)
-        names = _names(kernel.minibatch.naming, self.ensemble.lane_keys, steps, kernel.num_data, kernel.batch_size)
-        found = np.asarray(names)
-        return self.thread.submit(self.plan.found, self.data, found.reshape(-1, *found.shape[3:]))
+        names = _named(self.kernel, self.ensemble.lane_keys, begin, self.steps)
+        return self.thread.submit(self.kernel.minibatch.found, self.data, names)
 
     def _wait(self, stopped: threading.Event) -> Drawn | None:
         while not stopped.is_set():
@@ -76,6 +60,35 @@ class Feed:
                 if self.next.done():
                     raise
         return None
+
+
+def fetched(
+    kernel: Kernel, data: Stream, keys: Key[Array, " lanes"], steps: int
+) -> tuple[PyTree[Array], Fed]:
+    """Return the rows of the first `steps` steps of chains with these keys, and where they are for each."""
+    drawn = kernel.minibatch.found(data, _named(kernel, keys, 0, steps))
+    return _laid_out(kernel, drawn, len(keys), steps, 0)
+
+
+def most_steps(kernel: Kernel, data: Stream, lanes: int) -> int:
+    """Return the number of steps whose rows are put on the device together."""
+    return max(1, _BYTES // (lanes * kernel.batch_size * row_bytes(data.source.row)))
+
+
+def _laid_out(kernel: Kernel, drawn: Drawn, lanes: int, steps: int, begin: int) -> tuple[PyTree[Array], Fed]:
+    shape = (lanes, steps, kernel.batch_size)
+    places = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+    weights = None if drawn.weights is None else put(drawn.weights.reshape(shape))
+    factor = kernel.minibatch.noise_factor(kernel.num_data, kernel.batch_size)
+    fed = Fed(put(places), weights, put(np.full(lanes, begin, np.int32)), factor)
+    return jax.tree.map(put, drawn.rows), fed
+
+
+def _named(kernel: Kernel, keys: Key[Array, " lanes"], begin: int, steps: int) -> np.ndarray:
+    """Return what names the rows of each step of each lane, one after the other."""
+    numbers = jnp.arange(begin, begin + steps, dtype=jnp.int32)
+    names = np.asarray(_names(kernel.minibatch.naming, keys, numbers, kernel.num_data, kernel.batch_size))
+    return names.reshape(-1, *names.shape[3:])
 
 
 @compile_quickly

@@ -6,15 +6,15 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
-from isotherm.data.checks import InfiniteRows, evenly, holds_infinity
+from isotherm.data.checks import InfiniteRows, holds_infinity
 from isotherm.data.fingerprint import fingerprint
+from isotherm.data.stream import Stream, some_rows, taken
 from isotherm.posterior import Posterior
 from isotherm.sums import precision
-from isotherm.sums.fold import picked
 
 _CHECKED_ROWS = 4096  # rows whose log-likelihood must be finite at the starts
 _NUMBERS = 2**22  # in the gradients of rows that are computed at once
@@ -26,7 +26,7 @@ class Problem:
 
     - `posterior`: as the user gave it, over constrained parameters.
     - `density`: the density of the free parameters, which chains hold in 32 bits or more.
-    - `data`, `num_data`: the rows on the device, and their number.
+    - `data`, `num_data`: the rows on the device, or a stream of them, and their number.
     - `init`: free parameters to start from, with a leading axis of chains if `per_chain`.
     - `infinite`: which rows hold infinite values.
     - `float64`: whether chains run in float64 although JAX is set to float32.
@@ -34,7 +34,7 @@ class Problem:
 
     posterior: Posterior
     density: Posterior
-    data: PyTree[Array]
+    data: PyTree[Array] | Stream
     num_data: int
     init: PyTree[Array]
     per_chain: bool = False
@@ -54,7 +54,7 @@ class Problem:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of all rows, to recognise other data."""
+        """A hash of the rows, to recognise other data."""
         return fingerprint(self.data)
 
     def check_starts(self, positions: PyTree[Array]) -> None:
@@ -67,12 +67,12 @@ class Problem:
                 raise ValueError(
                     f"`init{'.' + name if name else ''}` must be finite; it holds NaN or infinity."
                 )
-        index = evenly(self.num_data, _CHECKED_ROWS)
-        densities = _log_densities(self.density, positions, self.data, tree.put(index, np.int32))
+        rows, index = some_rows(self.data, _CHECKED_ROWS)
+        densities = _log_densities(self.density, positions, rows)
         likelihoods, priors = (np.asarray(x) for x in densities)
         bad = ~np.isfinite(likelihoods)
         if self.infinite:  # reported below, with another repair
-            bad &= ~np.any([holds_infinity(x, index) for x in jax.tree.leaves(self.data)], axis=0)
+            bad &= ~np.any([holds_infinity(x) for x in jax.tree.leaves(rows)], axis=0)
         bad_chain, bad_row = np.nonzero(bad)
         if len(bad_chain):
             value = likelihoods[bad_chain[0], bad_row[0]]
@@ -92,7 +92,7 @@ class Problem:
     def _check_infinite(self, positions: PyTree[Array]) -> None:
         """Raise if a row with an infinite value has no finite log-likelihood or gradient at one of the starts."""
         index = np.unique(np.concatenate([x.index for x in self.infinite]))
-        checked = _row_gradients(self.density, positions, self.data, jnp.asarray(index, jnp.int32))
+        checked = _row_gradients(self.density, positions, taken(self.data, index))
         likelihoods, finite_gradients = (np.asarray(x) for x in checked)
         bad = (~np.isfinite(likelihoods) | ~finite_gradients).T
         bad_row, bad_chain = np.nonzero(bad)
@@ -114,21 +114,15 @@ class Problem:
 
 
 @compile_quickly
-def _log_densities(
-    posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
-) -> tuple[Array, Array]:
-    """Return the log-likelihoods of the rows at `index`, and the log-prior, at each position."""
-    rows = picked(data, index)
+def _log_densities(posterior: Posterior, positions: PyTree, rows: PyTree) -> tuple[Array, Array]:
+    """Return the log-likelihoods of the rows, and the log-prior, at each position."""
     likelihoods = jax.vmap(posterior.row_log_likelihoods, in_axes=(0, None))(positions, rows)
     return likelihoods, jax.vmap(posterior.prior_log_density)(positions)
 
 
 @compile_quickly
-def _row_gradients(
-    posterior: Posterior, positions: PyTree, data: PyTree, index: Int[Array, " n"]
-) -> tuple[Array, Array]:
-    """Return the log-likelihoods of the rows at `index` at each position, and whether their gradients are finite."""
-    rows = picked(data, index)
+def _row_gradients(posterior: Posterior, positions: PyTree, rows: PyTree) -> tuple[Array, Array]:
+    """Return the log-likelihoods of the rows at each position, and whether their gradients are finite."""
     size = tree.size(jax.tree.map(lambda x: x[0], positions))
 
     def at(position: PyTree) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ from isotherm.gradients.control_variate import ControlVariate
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.sums import precision
-from isotherm.sums.fold import Part
+from isotherm.sums.fold import Part, largest_part
 from isotherm.sums.totals import prior_gradients, values_and_gradients
 
 # Lobatto's rule on [0, 1], exact for polynomials of degree 7, and Simpson's on three of its nodes.
@@ -155,4 +155,4 @@ def part_to_check(setup: Setup, rows_used: float, *, key: Key[Array, ""]) -> Par
         return None
     evaluations = 2 * (2 * len(_NODES) - 1 if _mode_is_known(setup) else len(_NODES)) + 2
     count = max(_FEWEST_ROWS, int(_SHARE * rows_used / evaluations))
-    return None if count >= N else Part(key, count)
+    return None if count >= N else Part(key, min(count, largest_part(setup.problem.data)))

@@ -55,11 +55,11 @@ def infinite_rows(label: str, x: Array | np.ndarray) -> InfiniteRows | None:
     return InfiniteRows(label, index[evenly(len(index))], len(index), overflowed)
 
 
-def holds_infinity(x: Array | np.ndarray, index: np.ndarray) -> Bool[np.ndarray, " n"]:
-    """Return for each of the rows at `index` whether it holds an infinite value."""
+def holds_infinity(x: Array | np.ndarray) -> Bool[np.ndarray, " n"]:
+    """Return for each row whether it holds an infinite value."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        return np.zeros(len(index), bool)
-    return np.asarray(np.isinf(np.asarray(x[index]).reshape(len(index), -1)).any(axis=1))
+        return np.zeros(len(x), bool)
+    return np.asarray(np.isinf(np.asarray(x).reshape(len(x), -1)).any(axis=1))
 
 
 def evenly(count: int, most: int = _MOST_ROWS) -> np.ndarray:

@@ -6,19 +6,40 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
 from isotherm import tree
+from isotherm.data.sources.base import Source
+from isotherm.data.stream import Stream
 
+_SOME = 64  # rows of a source, from three places, that are compared
 _ODD = 0x9E3779B9  # 2^32 over the golden ratio: its multiples are far apart
 
 
-def fingerprint(data: PyTree[Array]) -> str:
-    """Return a hash of the names, shapes, dtypes and every bit of `data`, from one pass on the device."""
+def fingerprint(data: PyTree[Array] | Stream) -> str:
+    """Return a hash of the names, shapes, dtypes and every bit of `data`, from one pass on the device.
+
+    For a stream it is a hash of the number of rows and of some of them: a pass would take long.
+    """
+    if isinstance(data, Stream):
+        return of_source(data.source)
     digest = hashlib.sha256()
     for name, x in tree.named_leaves(data):
         sums = [int(total) for total in _checksums(x)]
         digest.update(f"{name} {x.shape} {x.dtype} {sums}\n".encode())
+    return digest.hexdigest()
+
+
+def of_source(source: Source) -> str:
+    """Return a hash of the number of rows, and of the first rows, the last and some in the middle."""
+    N, digest = source.num_rows, hashlib.sha256()
+    digest.update(f"{N}\n".encode())
+    for begin in (0, max(0, (N - _SOME) // 2), max(0, N - _SOME)):
+        rows = next(iter(source.blocks(_SOME, begin, min(begin + _SOME, N))))
+        for name, x in tree.named_leaves(rows):
+            x = np.ascontiguousarray(x)
+            digest.update(f"{name} {x.shape} {x.dtype}\n".encode() + x.tobytes())
     return digest.hexdigest()
 
 

@@ -1,6 +1,7 @@
 """The first pass over a source: every row is checked, and a random sample of the rows is kept."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -10,7 +11,9 @@ from jaxtyping import PyTree
 
 from isotherm import tree
 from isotherm.data.checks import InfiniteRows
+from isotherm.data.sources.arrays import arrays
 from isotherm.data.sources.base import Source, check_unchanged
+from isotherm.data.sparse import is_sparse
 from isotherm.data.stream import Stream, block_length_of, put, read_ahead, sample_size
 from isotherm.errors import must
 
@@ -26,6 +29,12 @@ class Opened:
     sample: PyTree[np.ndarray]
     sample_index: np.ndarray
     infinite: tuple[InfiniteRows, ...]
+    argument: str = "data"
+
+    @property
+    def labelled(self) -> list[tuple[str, np.ndarray]]:
+        """The leaves of the sample, with the names that errors use."""
+        return list(zip(_labels(self.source, self.argument), jax.tree.leaves(self.sample), strict=True))
 
     def stream(self) -> Stream:
         """Return the rows in the dtypes that JAX gives them in its present mode."""
@@ -43,12 +52,9 @@ def opened(source: Source, *, argument: str = "data") -> Opened:
     labels = _labels(source, argument)
     N, state = source.num_rows, source.state()
     index = _random_rows(N, sample_size(source), np.random.default_rng(0))
-    checks = [_Check(label) for label in labels]
-    length, begin, pieces = block_length_of(source), 0, []
-    for block in read_ahead(source.blocks(length)):
+    checks, begin, pieces = [_Check(label) for label in labels], 0, []
+    for block in read_ahead(_seen(source, block_length_of(source), checks)):
         leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
-        for check, x in zip(checks, leaves, strict=True):
-            check.see(x, begin)
         count = len(leaves[0])
         low, high = np.searchsorted(index, [begin, begin + count])
         pieces.append([x[index[low:high] - begin] for x in leaves])
@@ -60,7 +66,47 @@ def opened(source: Source, *, argument: str = "data") -> Opened:
     sample = [np.concatenate(x)[order] for x in zip(*pieces, strict=True)]
     structured = jax.tree.unflatten(jax.tree.structure(source.row), sample)
     infinite = tuple(x for check in checks if (x := check.result()) is not None)
-    return Opened(source, state, structured, index[order], infinite)
+    return Opened(source, state, structured, index[order], infinite, argument)
+
+
+def brought(data: PyTree | Source | Opened) -> PyTree | Opened:
+    """Return arrays as they are, few rows of a source as arrays, and many as an opened source.
+
+    Memory maps of NumPy count as a source.
+    """
+    if isinstance(data, Opened):
+        return data
+    source = as_source(data)
+    if source is None:
+        return data
+    read = opened(source)
+    if len(read.sample_index) < source.num_rows:
+        return read
+    in_order = np.argsort(read.sample_index)
+    return jax.tree.map(lambda x: x[in_order], read.sample)
+
+
+def as_source(data: PyTree | Source) -> Source | None:
+    """Return `data` as a source, if it is one or holds memory maps of NumPy."""
+    if isinstance(data, Source):
+        return data
+    mapped = any(isinstance(x, np.memmap) for x in jax.tree.leaves(data, is_leaf=is_sparse))
+    return arrays(data) if mapped else None
+
+
+def checked_blocks(source: Source, length: int, *, argument: str) -> Iterator[PyTree[Any]]:
+    """Yield the blocks of a source. Raises for a row that cannot be used; errors refer to the rows as `argument`."""
+    return _seen(source, length, [_Check(label) for label in _labels(source, argument)])
+
+
+def _seen(source: Source, length: int, checks: "list[_Check]") -> Iterator[PyTree[Any]]:
+    begin = 0
+    for block in source.blocks(length):
+        leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
+        for check, x in zip(checks, leaves, strict=True):
+            check.see(x, begin)
+        begin += len(leaves[0])
+        yield block
 
 
 def _labels(source: Source, argument: str) -> list[str]:
@@ -73,7 +119,9 @@ def _labels(source: Source, argument: str) -> list[str]:
     labels = [f"{argument}.{name}" if name else argument for name, _ in named]
     for label, (_, x) in zip(labels, named, strict=True):
         if np.dtype(x.dtype).kind not in "biufc" and not jnp.issubdtype(x.dtype, jnp.floating):
-            raise must(label, "numeric", x.dtype, "Encode text, dates and objects as numbers.", error=TypeError)
+            raise must(
+                label, "numeric", x.dtype, "Encode text, dates and objects as numbers.", error=TypeError
+            )
     return labels
 
 
@@ -113,7 +161,9 @@ class _Check:
         low, high = int(x.min()), int(x.max())
         if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
             value, repair = low if low < -(2**31) else high, "Set `JAX_ENABLE_X64=1`, or convert."
-            raise must(self.label, f"an array that fits in 32-bit integers, from row {begin} on", value, repair)
+            raise must(
+                self.label, f"an array that fits in 32-bit integers, from row {begin} on", value, repair
+            )
 
     def _check_finite(self, x: np.ndarray, begin: int) -> None:
         with np.errstate(all="ignore"):

@@ -18,6 +18,7 @@ from isotherm.data.sources.base import Source, check_unchanged
 
 _BLOCK = 2**23  # numbers in a block
 _SAMPLE = 2**24  # numbers in the sample, at most
+_HELD = 2**26  # numbers in all rows, up to which they are read into memory
 _AHEAD = 2  # blocks that are read before they are needed
 
 
@@ -101,15 +102,20 @@ class Drawn(eqx.Module):
         return jax.tree.map(lambda x: x[:count], self)
 
 
-def like(data: PyTree | Stream) -> PyTree[Array]:
+def rows_in_memory(data: PyTree | Stream) -> PyTree[Array]:
     """Return arrays on the device with the shapes and dtypes of the rows: all rows, or the sample of a stream."""
     return data.sample if isinstance(data, Stream) else data
+
+
+def num_rows(data: PyTree | Stream) -> int:
+    """Return N."""
+    return data.num_rows if isinstance(data, Stream) else jax.tree.leaves(data)[0].shape[0]
 
 
 def some_rows(data: PyTree | Stream, count: int) -> tuple[PyTree[Array], np.ndarray]:
     """Return about `count` rows and their numbers: evenly spaced ones, or the first of a stream's sample."""
     if not isinstance(data, Stream):
-        index = evenly(jax.tree.leaves(data)[0].shape[0], count)
+        index = evenly(num_rows(data), count)
         return picked(data, index), index
     rows = jax.tree.map(lambda x: x[:count], data.sample)
     return rows, data.sample_index[:count]
@@ -158,7 +164,9 @@ def block_length_of(source: Source) -> int:
 
 
 def sample_size(source: Source) -> int:
-    """Return the number of rows in the sample."""
+    """Return the number of rows in the sample: all of them, if they fit into memory."""
+    if source.num_rows * row_width(source) <= _HELD:
+        return source.num_rows
     return min(source.num_rows, max(4096, _SAMPLE // row_width(source)))
 
 

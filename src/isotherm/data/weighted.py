@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm.compilation import compile_quickly
 from isotherm.data.plans import MinibatchPlan, PRNGKey, Step, uniform
+from isotherm.data.stream import Drawn
 from isotherm.errors import must
 from isotherm.records import Batch
 
@@ -73,6 +74,26 @@ class Weighted(MinibatchPlan):
 
     def noise_factor(self, num_data: int, batch_size: int) -> float:
         return 1.0
+
+    def weights_of(self, index: np.ndarray) -> np.ndarray:
+        """Return the weights of the rows at `index`."""
+        return np.asarray(_weights(self, jnp.asarray(index, jnp.int32)), np.float64)
+
+    def drawn(self, data: PyTree, count: int, rng: np.random.Generator) -> Drawn:
+        """Return `count` rows, drawn with replacement, and their weights."""
+        return _drawn(self, data, jnp.asarray(rng.integers(self.total, size=count), jnp.int32))
+
+
+@compile_quickly
+def _weights(plan: Weighted, index: Int[Array, " n"]) -> Float[Array, " n"]:
+    return plan.weights[index]
+
+
+@compile_quickly
+def _drawn(plan: Weighted, data: PyTree, numbers: Int[Array, " n"]) -> Drawn:
+    index = plan.holders(numbers)
+    pick = lambda x: x.at[index].get(mode="promise_in_bounds")
+    return Drawn(jax.tree.map(pick, data), pick(plan.weights))
 
 
 @compile_quickly

@@ -7,42 +7,42 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree, UInt8
+from jaxtyping import Array, Float, Int, PyTree, UInt8
 
 from isotherm.compilation import compile_untuned
-from isotherm.data.fed import ByWords, fractions, words
+from isotherm.data.fed import ByWords, fractions
 from isotherm.data.plans import MinibatchPlan, PRNGKey, Step
 from isotherm.data.stream import Drawn, Stream, padded, put
 
 _FINE = 2.0**16  # tickets that every row has; as many again are shared out, on average
-_PER_OCTAVE, _OFFSET = 8, 100  # of codes: 8 steps for a factor of 2; the code of the mean
+_PER_OCTAVE, _OFFSET = 8, 64  # codes: 8 for each factor of 2; that of the mean
 
 Rows = PyTree[Array | np.ndarray]
 
 
 class BlockScores(eqx.Module):
-    """How much the gradient of each row of a stream varies, known for blocks alone and computed again for rows.
+    """Scores of the rows of a stream that are too many to keep a byte for each: computed again for rows in use.
 
-    - `scores`: returns the score of each row of a block; `float64` says in which mode of JAX.
+    - `function`: returns the score of each row of a block; `float64` says in which mode of JAX.
+    - `scale`: the score whose share is 1.
     - `changed`, `changed_scores`: numbers of rows that have another score, in order, and that score.
-    - `sums`: the sum of the scores in each block.
     """
 
-    scores: Callable[[PyTree], Float[Array, " n"]]
+    function: Callable[[PyTree], Float[Array, " n"]]
     float64: bool = eqx.field(static=True)
-    sums: Float[np.ndarray, " blocks"]
+    scale: float
     changed: np.ndarray
     changed_scores: np.ndarray
 
-    def of_block(self, data: Stream, block: int, rows: Rows) -> Float[np.ndarray, " n"]:
-        """Return the scores of the rows of a block."""
+    def shares(self, data: Stream, block: int, rows: Rows) -> Float[np.ndarray, " n"]:
+        """Return the scores of the rows of a block, over the scale."""
         count = jax.tree.leaves(rows)[0].shape[0]
         with jax.enable_x64(self.float64):
-            scored = _scored(self.scores, jax.tree.map(put, padded(rows, data.block_length)))
+            scored = _scored(self.function, jax.tree.map(put, padded(rows, data.block_length)))
         scores, begin = np.array(scored[:count], np.float64), block * data.block_length
         first, last = np.searchsorted(self.changed, [begin, begin + count])
         scores[self.changed[first:last] - begin] = self.changed_scores[first:last]
-        return scores
+        return shares_of(scores, self.scale)
 
 
 class WeightedBlocks(MinibatchPlan):
@@ -52,16 +52,14 @@ class WeightedBlocks(MinibatchPlan):
     too many, are computed again when a block is read. The weight $1/(Np_i)$ comes from the same integers that draw a
     row: the force is unbiased whatever their rounding.
 
-    - `totals`: T, positive integers.
-    - `scale`: the mean score of a row.
-    - `scores`: one code for each row, or what is known about blocks.
-    - `pool`: rows that the plan has drawn, by which noise is measured; `None` before `with_pool`.
+    - `totals`: T, positive integers, as float64.
+    - `scores`: one code for each row, or how to compute them.
+    - `pool`: rows drawn from those in memory, in place of rows of the stream, by which noise is measured.
     """
 
     totals: np.ndarray
-    scale: float
     scores: UInt8[np.ndarray, " rows"] | BlockScores
-    pool: Drawn | None = None
+    pool: Drawn
 
     white = True
     weighted = True
@@ -76,7 +74,7 @@ class WeightedBlocks(MinibatchPlan):
 
     def found(self, data: Stream, names: np.ndarray) -> Drawn:
         block_fraction, row_fraction = fractions(names)
-        ends = np.cumsum(self.totals, dtype=np.float64)
+        ends = np.cumsum(self.totals)
         block = np.searchsorted(ends, np.floor(block_fraction * ends[-1]), side="right")
         block = np.minimum(block, len(ends) - 1)
         order = np.argsort(block, kind="stable")
@@ -102,17 +100,15 @@ class WeightedBlocks(MinibatchPlan):
         return ByWords()
 
     def pool_of(self, data: Stream) -> Drawn:
-        assert self.pool is not None, "the plan has no pool"
         return self.pool
+
+    def drawn(self, data: Stream, count: int, rng: np.random.Generator) -> Drawn:
+        """Return `count` rows of the pool, drawn with replacement, and their weights."""
+        index = jnp.asarray(rng.integers(self.pool.count, size=count), jnp.int32)
+        return jax.tree.map(lambda x: x[index], self.pool)
 
     def check_stream(self, num_data: int) -> None:
         """Accept any number of rows."""
-
-    def with_pool(self, data: Stream, count: int, key: Key[Array, ""]) -> "WeightedBlocks":
-        """Return the plan with a pool of `count` rows that it draws, on the device."""
-        drawn = self.found(data, np.asarray(words(key, count)))
-        pool = Drawn(jax.tree.map(put, drawn.rows), put(drawn.weights))
-        return eqx.tree_at(lambda p: p.pool, self, pool, is_leaf=lambda x: x is None)
 
     def _visited(self, data: Stream, blocks: np.ndarray) -> Iterator[tuple[int, Rows | None]]:
         """Yield the number of each of `blocks`, and its rows if they are needed for their tickets."""
@@ -126,30 +122,32 @@ class WeightedBlocks(MinibatchPlan):
 
     def _tickets(self, data: Stream, block: int, rows: Rows | None) -> Float[np.ndarray, " n"]:
         """Return the tickets of the rows of a block, as integers in float64."""
-        if isinstance(self.scores, np.ndarray):
-            begin = block * data.block_length
-            return tickets_of(decoded(self.scores[begin : begin + data.block_length]), 1.0)
-        return tickets_of(self.scores.of_block(data, block, rows), self.scale)
+        if isinstance(self.scores, BlockScores):
+            return tickets_of(self.scores.shares(data, block, rows))
+        begin = block * data.block_length
+        return TICKETS[self.scores[begin : begin + data.block_length]]
 
 
-def tickets_of(scores: np.ndarray, scale: float) -> Float[np.ndarray, " n"]:
-    """Return tickets, as integers in float64: half of all are the same for all rows, half in proportion to scores."""
-    share = scores / scale if scale > 0 else np.ones_like(scores)
-    return np.rint(_FINE * (1 + share))
+def shares_of(scores: np.ndarray, scale: float) -> Float[np.ndarray, " n"]:
+    """Return scores over their scale; 1 if that is zero."""
+    return scores / scale if scale > 0 else np.ones_like(scores)
 
 
-def encoded(shares: np.ndarray) -> UInt8[np.ndarray, " n"]:
-    """Return codes of scores over their mean, from 2^-12.5 to 2^19: their error is at most 4.5 %."""
-    with np.errstate(divide="ignore"):
-        return np.clip(np.rint(_PER_OCTAVE * np.log2(shares)) + _OFFSET, 0, 255).astype(np.uint8)
+def tickets_of(shares: np.ndarray) -> Float[np.ndarray, " n"]:
+    """Return tickets, as integers in float64: half of all are the same for all rows, half in proportion to shares."""
+    return np.rint(_FINE * (1 + shares))
 
 
-def decoded(codes: UInt8[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return the scores of codes, over their mean."""
-    return _DECODED[codes]
+def encoded(shares: Array) -> UInt8[Array, " n"]:
+    """Return codes of shares from 2^-8 to 2^24. What they stand for is off by at most 4.5 %."""
+    return jnp.clip(jnp.rint(_PER_OCTAVE * jnp.log2(shares)) + _OFFSET, 0, 255).astype(jnp.uint8)
 
 
-_DECODED = 2.0 ** ((np.arange(256) - _OFFSET) / _PER_OCTAVE)
+SHARES = 2.0 ** ((np.arange(256) - _OFFSET) / _PER_OCTAVE)
+"""The share that each code stands for."""
+
+TICKETS = tickets_of(SHARES)
+"""The tickets of a row with each code."""
 
 
 def _room(data: Stream, count: int) -> PyTree[np.ndarray]:

@@ -16,9 +16,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.chains.feed import fetched, most_steps
+from isotherm.chains.resident import resident
 from isotherm.compilation import compile_quickly
+from isotherm.data.fed import Fed
 from isotherm.data.plans import AllRows, WithReplacement
-from isotherm.data.weighted import Weighted
+from isotherm.data.stream import Stream
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.judging.estimate import Estimate, mean
@@ -63,9 +66,15 @@ def heat(draws: "Draws", setup: "Setup", *, effort: float, key: Key[Array, ""]) 
     budget = effort * draws.record.steps * len(chains) * setup.batch_size
     kernel, batches = _fresh(setup.kernel, int(budget / count))
     keys = jax.random.split(key, 3)
-    data = kernel.minibatch.arrange(setup.problem.data, key=keys[0])
+    data, feed, position_keys = setup.problem.data, None, jax.random.split(keys[1], count)
     flat = jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), v)
-    g = _gradients(kernel, data, flat, jax.random.split(keys[1], count), jnp.asarray(batches))
+    if isinstance(data, Stream):
+        batches = min(batches, most_steps(kernel, data, count))
+        rows, feed = fetched(kernel, data, position_keys, batches)
+        kernel = eqx.tree_at(lambda k: k.minibatch, kernel, WithReplacement())  # the feed takes its place
+    else:
+        rows = kernel.minibatch.arrange(data, key=keys[0])
+    g = _gradients(kernel, rows, flat, position_keys, feed, jnp.asarray(batches))
     y = np.asarray(jax.vmap(tree.ravel)(flat), np.float64)
     g = np.asarray(jax.vmap(tree.ravel)(g), np.float64)
     y = _centred(y.reshape(*shape, -1)).reshape(count, -1)
@@ -126,7 +135,8 @@ def end_to_end(v: PyTree[Array], draws: np.ndarray) -> PyTree[Array]:
 def _fresh(kernel: Kernel, rows: int) -> tuple[Kernel, int]:
     """Return the kernel with independent batches, and how many of them have about `rows` rows together."""
     kernel = _without_moving_anchors(kernel)
-    plan = kernel.minibatch if isinstance(kernel.minibatch, Weighted | AllRows) else WithReplacement()
+    keeps = kernel.minibatch.weighted or isinstance(kernel.minibatch, AllRows)
+    plan = kernel.minibatch if keeps else WithReplacement()
     size, batches = kernel.batch_size, 1
     if (
         rows >= kernel.num_data
@@ -151,27 +161,36 @@ def _without_moving_anchors(kernel: Kernel) -> Kernel:
 
 @eqx.filter_jit
 def _gradients(
-    kernel: Kernel, data: PyTree, positions: PyTree, keys: Key[Array, " m"], batches: Int[Array, ""]
+    kernel: Kernel,
+    data: PyTree,
+    positions: PyTree,
+    keys: Key[Array, " m"],
+    feed: Fed | None,
+    batches: Int[Array, ""],
 ) -> PyTree:
-    """Return the gradient of U at each position, averaged over `batches` batches."""
+    """Return the gradient of U at each position, averaged over `batches` batches.
 
-    def one(x: tuple[PyTree, Key[Array, ""]]) -> PyTree:
-        position, key = x
+    Rows that are not in memory were fetched before, by the same keys: `feed` says where they are.
+    """
+
+    def one(x: tuple[PyTree, Key[Array, ""], Fed | None]) -> PyTree:
+        position, key, fed = x
+        drawing = kernel if fed is None else dataclasses.replace(kernel, minibatch=fed)
 
         def force(i: Int[Array, ""]) -> PyTree:
             keys = jax.random.split(jax.random.fold_in(key, i), 3)
-            batch = kernel.batch(data, i, key=keys[0], chain_key=keys[2])
+            batch = drawing.batch(data, i, key=keys[0], chain_key=keys[2])
             return kernel.estimate(position, batch, needs=Needs.NOTHING, key=keys[1]).force
 
         add = lambda i, total: jax.tree.map(jnp.add, total, force(i))
         total = jax.lax.fori_loop(0, batches, add, tree.zeros_like(position))
         return tree.multiply(-1.0 / batches, total)
 
-    return jax.lax.map(one, (positions, keys))
+    return jax.lax.map(one, (positions, keys, feed))
 
 
 def _directions(
-    kernel: Kernel, data: PyTree, positions: PyTree[Array], key: Key[Array, ""]
+    kernel: Kernel, data: PyTree | Stream, positions: PyTree[Array], key: Key[Array, ""]
 ) -> Float[np.ndarray, "k d"] | None:
     """Return unit vectors along which gradients of batches differ most, at a few of the draws."""
     size = tree.size(jax.tree.map(lambda x: x[0], positions))
@@ -181,7 +200,7 @@ def _directions(
     index = jnp.asarray(
         np.linspace(0, total - 1, min(_CONTRASTS, total, max(8, _MAX_NUMBERS // size))).astype(int)
     )
-    data = kernel.minibatch.arrange(data, key=key)
+    kernel, data = resident(kernel, data, key=key)
     try:
         z = _contrasts(kernel, data, jax.tree.map(lambda x: x[index], positions), index, key)
     except NotImplementedError:  # raised by a user's gradient

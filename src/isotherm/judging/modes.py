@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.data.stream import Stream, num_rows, picked, rows_in_memory
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import picked
+from isotherm.sums.fold import largest_part
 from isotherm.tuning.descent import descend
 from isotherm.tuning.newton import Point, climb
 
@@ -135,16 +136,13 @@ class _Comparison:
     """Comparison of log-densities at different points, by a random subset of the rows."""
 
     def __init__(
-        self, posterior: Posterior, data: PyTree, like: PyTree, T: float, rng: np.random.Generator
+        self, posterior: Posterior, data: PyTree | Stream, like: PyTree, T: float, rng: np.random.Generator
     ) -> None:
         self.posterior, self.data, self.like, self.T = posterior, data, like, T
-        self.num_data = jax.tree.leaves(data)[0].shape[0]
-        size = min(_COMPARED_ROWS, self.num_data)
-        index = np.sort(rng.choice(self.num_data, size, replace=False))
-        self.rows, self.left_out = (
-            picked(data, jnp.asarray(index, jnp.int32)),
-            1 - size / self.num_data,
-        )
+        self.num_data, in_memory = num_rows(data), largest_part(data)
+        size = min(_COMPARED_ROWS, in_memory)
+        index = np.sort(rng.choice(in_memory, size, replace=False))
+        self.rows, self.left_out = picked(rows_in_memory(data), index), 1 - size / self.num_data
 
     def mode(self, end: Float[np.ndarray, " d"], home: Float[np.ndarray, " d"]) -> Mode | None:
         """Return the mode at `end`, or `None` if it is that of `home`, where optimisation from the draws ended."""

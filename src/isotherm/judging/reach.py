@@ -16,9 +16,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.data.stream import Stream, num_rows, picked, rows_in_memory
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import picked
+from isotherm.sums.fold import largest_part
 from isotherm.sums.totals import derivatives
 from isotherm.tuning.tails import holds
 
@@ -92,7 +93,7 @@ def missed_tail(draws: "Draws", setup: "Setup", *, key: Key[Array, ""]) -> Misse
 
 def _rise(
     posterior: Posterior,
-    data: PyTree,
+    data: PyTree | Stream,
     theta: PyTree,
     index: np.ndarray,
     step: np.ndarray,
@@ -104,9 +105,9 @@ def _rise(
 
     The linear part is that of all rows, `gradient`. The rest is measured on `count` rows, hence the error.
     """
-    N = jax.tree.leaves(data)[0].shape[0]
-    m = min(N, count)
-    rows = picked(data, jnp.asarray(np.sort(rng.choice(N, m, replace=False)), jnp.int32))
+    N, in_memory = num_rows(data), largest_part(data)
+    m = min(in_memory, count)
+    rows = picked(rows_in_memory(data), np.sort(rng.choice(in_memory, m, replace=False)))
     moves = jnp.asarray(step, tree.ravel(theta).dtype)
     rest, prior = (
         np.asarray(x, np.float64) for x in _along(posterior, theta, jnp.asarray(index), moves, rows)

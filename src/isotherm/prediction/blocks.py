@@ -12,6 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
+from isotherm.data.opening import checked_blocks
+from isotherm.data.sources.base import Source, row_of
+from isotherm.data.stream import padded, read_ahead
 from isotherm.draws import Draws, Moments
 from isotherm.errors import check_count, must
 from isotherm.sums import precision
@@ -115,15 +118,16 @@ def _evaluated(
     The rows stay on the host, and so do draws that are too many for the device. The last rows may be repeated: see
     `_piece`. A host loop over slices of the rows lets Ctrl-C stop it.
     """
-    x = jax.tree.map(np.asarray, x)
-    N, num_draws = num_rows(x), num_rows(params)
+    x = x if isinstance(x, Source) else jax.tree.map(np.asarray, x)
+    like = x.row if isinstance(x, Source) else row_of(x)
+    N, num_draws = x.num_rows if isinstance(x, Source) else num_rows(x), num_rows(params)
     # Draws in float64 are those that float32 does not hold.
     wide = any(np.asarray(leaf).dtype == np.float64 for leaf in jax.tree.leaves(params))
     with precision.float64(wide):
-        width = _output_size(f, params, x, key)
+        width = _output_size(f, params, like, N, key)
     at_once = max(1, min(num_draws, _PARAMETERS * num_draws // tree.size(params)))
     length = min(N, rows_at_once or max(1, _VALUES // (num_draws * width)))
-    row_width = max(width, tree.size(x) // N)
+    row_width = max(width, sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(like)))
     # Rows that the user limits, or whose random outcomes follow from one key, are one block. So are those of a
     # network: its parameters are read again for every block.
     is_network = tree.size(params) // num_draws > 2 * row_width
@@ -131,8 +135,7 @@ def _evaluated(
     if at_once == num_draws:
         with precision.float64(wide):
             params = jax.device_put(params)
-    for start in range(0, N, length):
-        rows = _piece(x, start, length)
+    for start, rows in zip(range(0, N, length), _pieces(x, length), strict=True):
         keys = None if key is None else jax.random.split(jax.random.fold_in(key, start), num_draws)
         pieces = []
         for first in range(0, num_draws, at_once):
@@ -160,13 +163,16 @@ def _ahead(results: Iterator[Any]) -> Iterator[Any]:
     yield previous
 
 
-def _piece(arrays: PyTree, start: int, length: int) -> PyTree:
-    """`length` entries from `start` on. The last one is repeated if needed, so that all pieces have one shape."""
-    count = num_rows(arrays)
-    if length == count:
-        return arrays
-    index = np.minimum(np.arange(start, start + length), count - 1)
-    return jax.tree.map(lambda x: x[start : start + length] if index[-1] < count - 1 else x[index], arrays)
+def _pieces(x: PyTree | Source, length: int) -> Iterator[PyTree]:
+    """Yield `length` rows at a time. The last one is repeated if needed, so that all pieces have one shape.
+
+    A thread reads the rows of a source ahead. Raises for a row with NaN there; arrays were checked before.
+    """
+    if isinstance(x, Source):
+        return (padded(block, length) for block in read_ahead(checked_blocks(x, length, argument="x")))
+    N = num_rows(x)
+    cut = lambda i: jax.tree.map(lambda leaf: leaf[i : i + length], x)
+    return (padded(x if length == N else cut(i), length) for i in range(0, N, length))
 
 
 def _at(f: Callable[..., Any], params: PyTree, rows: PyTree, key: Key[Array, ""] | None) -> Any:
@@ -224,11 +230,17 @@ def _at_draws(
     return jax.lax.map(one, draws, batch_size=min(side_by_side, num_rows(draws)))
 
 
-def _output_size(f: Callable[..., Array], params: PyTree, x: PyTree, key: Key[Array, ""] | None) -> int:
-    """The number of values per row, from shapes alone. Raises if `f` returns no array with an axis of rows."""
-    rows = min(2, num_rows(x))
+def _output_size(
+    f: Callable[..., Array], params: PyTree, like: PyTree, N: int, key: Key[Array, ""] | None
+) -> int:
+    """The number of values per row, from shapes alone. Raises if `f` returns no array with an axis of rows.
+
+    `like` has the shapes and dtypes of a row, of which there are N.
+    """
+    rows = min(2, N)
     one = jax.tree.map(lambda a: jnp.asarray(a[0]), params)
-    few = jax.tree.map(lambda a: jnp.asarray(a[:rows]), x)
+    dtype = jax.dtypes.canonicalize_dtype
+    few = jax.tree.map(lambda a: jax.ShapeDtypeStruct((rows, *a.shape), dtype(a.dtype)), like)
     out = eqx.filter_eval_shape(_at, f, one, few, key)
     if not isinstance(out, jax.ShapeDtypeStruct) or out.shape[:1] != (rows,):
         got = out.shape if isinstance(out, jax.ShapeDtypeStruct) else f"a {type(out).__name__}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from isotherm.data.opening import as_source
 from isotherm.data.rows import checked_rows
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
@@ -112,6 +113,9 @@ def _checked(posterior: Posterior, data: PyTree, rows_at_once: int | None) -> tu
         raise must("posterior", "an `iso.Posterior`", posterior, error=TypeError)
     if rows_at_once is not None:
         check_count("rows_at_once", rows_at_once, minimum=1)
+    source = as_source(data)
+    if source is not None:
+        return source, source.num_rows
     rows = checked_rows(data)
     return rows.arrays, rows.num_data
 

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm.data.checks import unmasked
+from isotherm.data.opening import as_source
 from isotherm.data.rows import checked_rows
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
@@ -35,7 +36,7 @@ def predict(
     - `f`: `(params, x) -> array (row, ...)`, such as the probability of each class. With a `seed`,
       `(params, x, key) -> array (row, ...)`, which may draw an outcome. The intervals are then those of outcomes,
       noise included, rather than those of expectations.
-    - `x`: pytree of arrays whose leading axis is the rows.
+    - `x`: pytree of arrays whose leading axis is the rows, or a source.
     - `observed`: outcomes, in the shape of the prediction. Adds `pit` and `crps`, for `iso.scores.regression`.
     - `draws_used`: the largest number of draws to use, evenly spaced. `None` uses all.
     - `rows_at_once`: the number of rows in a block. `None` takes as many as give 16 million values. Take fewer if `f`
@@ -47,7 +48,8 @@ def predict(
     if rows_at_once is not None:
         check_count("rows_at_once", rows_at_once, minimum=1)
     key = None if seed is None else as_key(seed)
-    x, num_rows, *_ = checked_rows(x, argument="x")
+    source = as_source(x)
+    x, num_rows = (source, source.num_rows) if source else checked_rows(x, argument="x")[:2]
     y = None if observed is None else np.asarray(unmasked("observed", observed))
     if y is not None and (y.ndim == 0 or len(y) != num_rows):
         raise must("observed", f"an array of {num_rows} rows, as many as `x`", y)

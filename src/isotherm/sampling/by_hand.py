@@ -10,6 +10,7 @@ from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import GivenStarts
 from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
+from isotherm.data.stream import Stream
 from isotherm.draws.record import Reason, describe
 from isotherm.errors import check_count, must
 from isotherm.gradients.control_variate import ControlVariate
@@ -95,6 +96,8 @@ def setups(
         latents_allowed=gradient.all_rows,
     )
     batch_size = choices.batch_size
+    if isinstance(problem.data, Stream):
+        _check_stream(plan, gradient, problem.num_data)
     if gradient.all_rows:
         plan, batch_size = AllRows(), problem.num_data
     elif batch_size is None:
@@ -112,6 +115,14 @@ def setups(
         reasons = tuple(_reasons(kernel, choices))
         made.append(Setup(problem, kernel, starts, choices.burn_in, choices.thinning, reasons))
     return made
+
+
+def _check_stream(plan: MinibatchPlan, gradient: Gradient, num_data: int) -> None:
+    """Raise if the rows cannot be read from a source as the plan and the gradient need them."""
+    plan.check_stream(num_data)
+    if gradient.all_rows:
+        rule = "one that uses some rows in each step, if they are read from a source"
+        raise must("gradient", rule, type(gradient).__name__, "Use `iso.ControlVariate()`, or pass arrays.")
 
 
 def _for_free_parameters(gradient: Gradient, problem: Problem) -> Gradient:

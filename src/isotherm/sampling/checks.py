@@ -1,5 +1,6 @@
 """Checks of arguments, made before anything is computed. Errors name the argument, its value and a repair."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,12 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from isotherm.chains.setup import Setup
-from isotherm.data.fingerprint import fingerprint
+from isotherm.data.fingerprint import fingerprint, of_source
+from isotherm.data.opening import Opened, as_source, brought
 from isotherm.data.plans import MinibatchPlan
 from isotherm.data.rows import as_rows
+from isotherm.data.sources.arrays import arrays
+from isotherm.data.stream import Stream, rows_in_memory
 from isotherm.errors import check_count, describe, must
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient, Minibatch
@@ -78,7 +82,7 @@ def check_forward_mode(posterior: Posterior, data: PyTree, position: PyTree[Arra
 
     Hessians and control variates need forward-mode derivatives, which functions with a `jax.custom_vjp` do not have.
     """
-    rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype), data)
+    rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype), rows_in_memory(data))
     total = lambda x, rows: jnp.sum(posterior.row_log_likelihoods(x, rows))
     prior = lambda x, rows: posterior.prior_log_density(x)
     try:
@@ -105,14 +109,20 @@ def check_forward_mode(posterior: Posterior, data: PyTree, position: PyTree[Arra
                 ) from error
 
 
-def check_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: int | None) -> None:
-    """Raise unless the setup was made for this posterior, these rows and this batch size."""
+def checked_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: int | None) -> Setup:
+    """Return the setup, to read rows from `data`. Raises unless it was made for them, posterior and batch size."""
     problem = setup.problem
     same = posterior is problem.posterior or bool(eqx.tree_equal(posterior, problem.posterior))
-    wide = any(x.dtype == np.float64 for x in jax.tree.leaves(problem.data))
-    with precision.float64(wide):
-        # Rows with the fingerprint of the setup's are those rows, which were checked for NaN when it was made.
-        known = same and fingerprint(as_rows(data, known=True)[0]) == problem.fingerprint
+    # Rows with the fingerprint of the setup's are those rows, which were checked for NaN when it was made.
+    if isinstance(problem.data, Stream):
+        source = as_source(data) or arrays(data)
+        known = same and of_source(source) == problem.fingerprint
+        stream = dataclasses.replace(problem.data, source=source, state=source.state())
+        setup = dataclasses.replace(setup, problem=dataclasses.replace(problem, data=stream))
+    else:
+        wide = any(x.dtype == np.float64 for x in jax.tree.leaves(problem.data))
+        with precision.float64(wide):
+            known = same and fingerprint(as_rows(_held(data), known=True)[0]) == problem.fingerprint
     if not known:
         what, other = ("data", "other data") if same else ("posterior", "another posterior")
         raise ValueError(
@@ -127,6 +137,13 @@ def check_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: in
             f"To use {batch_size}, call `iso.warmup(..., batch_size={batch_size})`, which chooses a step size to "
             "match.",
         )
+    return setup
+
+
+def _held(data: PyTree) -> PyTree:
+    """Return rows in memory. Those of an opened source are not the ones of a setup that has arrays."""
+    rows = brought(data)
+    return rows.sample if isinstance(rows, Opened) else rows
 
 
 def check_batch_size(batch_size: Any, num_data: int, samplers: Sequence[Sampler], gradient: Gradient) -> int:

@@ -8,6 +8,8 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.checks import evenly
+from isotherm.data.stream import Stream, num_rows, rows_in_memory, some_rows
 from isotherm.errors import must
 from isotherm.posterior import Posterior
 
@@ -18,13 +20,13 @@ _PERTURBATION = 1e-3  # relative; at a start of zeros, gradients may vanish that
 def refuse_row_latents(
     posterior: Posterior,
     free: PyTree[Array],
-    data: PyTree[Array],
+    data: PyTree[Array] | Stream,
     *,
     num_chains: int,
     init_per_chain: bool | None,
 ) -> None:
     """Raise if each row of the data uses a different element of a leaf. `free` is `init` in free parameters."""
-    num_data = jax.tree.leaves(data)[0].shape[0]
+    num_data = num_rows(data)
     latents = row_latents(posterior, free, data, num_chains=num_chains, init_per_chain=init_per_chain)
     for name, shape in latents.items():
         raise must(
@@ -40,7 +42,7 @@ def refuse_row_latents(
 def row_latents(
     posterior: Posterior,
     free: PyTree[Array],
-    data: PyTree[Array],
+    data: PyTree[Array] | Stream,
     *,
     num_chains: int,
     init_per_chain: bool | None,
@@ -50,14 +52,15 @@ def row_latents(
     If another leaf happens to be as long, some row's gradient touches several of its elements, or two rows touch the
     same one. Nothing is computed if no leaf is as long.
     """
-    num_data = jax.tree.leaves(data)[0].shape[0]
+    num_data = num_rows(data)
     starts = _readings(free, num_chains, init_per_chain)
     readings = [(x, jax.eval_shape(lambda x: _params(posterior, x), x)) for x in starts]
     if num_data < 2 or not any(_as_long(shapes, num_data) for _, shapes in readings):
         return {}
     for start, shapes in readings:
-        for rows in (2, num_data) if posterior.batched else (2,):
-            if _fits(posterior, shapes, data, rows):
+        in_memory = not isinstance(data, Stream)
+        for rows in (2, num_data) if posterior.batched and in_memory else (2,):
+            if _fits(posterior, shapes, rows_in_memory(data), rows):
                 suspects = _as_long(shapes, num_data)
                 latents = _used_by_one_row(posterior, start, data, suspects, aligned=rows != 2)
                 return {name: x.shape for name, x in tree.named_leaves(shapes) if name in latents}
@@ -65,18 +68,18 @@ def row_latents(
 
 
 def _used_by_one_row(
-    posterior: Posterior, start: PyTree, data: PyTree, suspects: list[str], *, aligned: bool
+    posterior: Posterior, start: PyTree, data: PyTree | Stream, suspects: list[str], *, aligned: bool
 ) -> set[str]:
     """Return the suspects whose every element is used by exactly one of the rows tried.
 
     Tries rows one at a time and stops when no suspect remains, usually after the first.
     """
-    num_data = jax.tree.leaves(data)[0].shape[0]
     used: dict[str, set[int]] = {name: set() for name in suspects}
-    for i in np.unique(np.linspace(0, num_data - 1, min(num_data, _ROWS_TRIED)).astype(int)):
+    rows, index = (data, evenly(num_rows(data), _ROWS_TRIED)) if aligned else some_rows(data, _ROWS_TRIED)
+    for i in index if aligned else range(len(index)):
         if not used:
             break
-        touched = dict(tree.named_leaves(_touched(posterior, start, data, jnp.asarray(i), aligned)))
+        touched = dict(tree.named_leaves(_touched(posterior, start, rows, jnp.asarray(i), aligned)))
         for name in list(used):
             elements = {*np.flatnonzero(touched[name]).tolist()}
             if len(elements) > 1 or elements & used[name]:

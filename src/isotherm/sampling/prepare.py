@@ -12,7 +12,9 @@ from jaxtyping import Array, PyTree
 from isotherm import tree
 from isotherm.chains.problem import Problem
 from isotherm.data.checks import unmasked, warn_if_unresolved
+from isotherm.data.opening import Opened, brought
 from isotherm.data.rows import checked_rows, on_device
+from isotherm.data.stream import num_rows, rows_in_memory
 from isotherm.posterior import Posterior
 from isotherm.sampling.constants import with_constants
 from isotherm.sampling.latents import refuse_row_latents
@@ -35,22 +37,26 @@ def prepare(
 
     **Arguments:**
 
+    - `data`: arrays, a source, or a source that was opened before.
     - `init_per_chain`: whether `init` has a leading axis of `num_chains`; `None` decides by the shapes.
     - `latents_allowed`: whether to accept a latent variable per row, which needs steps that use all rows.
     - `float64`: whether to use float64 for rows and parameters. JAX must be in x64 mode.
     """
-    checked = checked_rows(data)
+    data = brought(data)
+    checked = data if isinstance(data, Opened) else checked_rows(data)
     for label, x in checked.labelled:
         warn_if_unresolved(label, x)
-    rows = on_device(checked.arrays)
+    rows = checked.stream() if isinstance(checked, Opened) else on_device(checked.arrays)
     free = freed(init, posterior)
     if not latents_allowed:
         refuse_row_latents(posterior, free, rows, num_chains=num_chains, init_per_chain=init_per_chain)
     position, density = in_32_bits(free, with_constants(posterior).unconstrained)
     if float64:
         position = precision.widened(position)
-    per_chain = has_chain_axis(position, density, rows, num_chains=num_chains, declared=init_per_chain)
-    return Problem(posterior, density, rows, checked.num_data, position, per_chain, checked.infinite, float64)
+    per_chain = has_chain_axis(
+        position, density, rows_in_memory(rows), num_chains=num_chains, declared=init_per_chain
+    )
+    return Problem(posterior, density, rows, num_rows(rows), position, per_chain, checked.infinite, float64)
 
 
 def as_position(init: PyTree) -> PyTree[Array]:

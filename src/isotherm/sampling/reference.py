@@ -10,9 +10,10 @@ from jaxtyping import Array, Key, PyTree
 
 from isotherm import keys, tree
 from isotherm.chains.starts import GivenStarts
+from isotherm.data.stream import Stream
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import RunRecord, SamplerRecord
-from isotherm.errors import check_count, missing_extra
+from isotherm.errors import check_count, missing_extra, must
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
 from isotherm.progress import StepProgress
@@ -54,6 +55,10 @@ def reference_posterior(
     num_chains = check_count("num_chains", num_chains, minimum=1)
     key, scale = as_key(seed), checks.check_init_scale(init_scale)
     problem = prepare(posterior, data, init, num_chains=num_chains, init_per_chain=None, latents_allowed=True)
+    if isinstance(problem.data, Stream):
+        raise must(
+            "data", "rows that fit into memory, since NUTS uses all of them in each step", problem.num_data
+        )
     stream = jax.random.fold_in(key, keys.REFERENCE)
     split = jax.random.split(stream, num_chains)
     starts = GivenStarts(problem.init, problem.per_chain, scale)

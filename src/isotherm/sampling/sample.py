@@ -50,7 +50,7 @@ def sample(
 
     **Arguments:**
 
-    - `data`: pytree of arrays with one leading axis, the rows.
+    - `data`: pytree of arrays with one leading axis, the rows; or a source, such as `iso.data.parquet(path)`.
     - `init`: pytree of parameters where all chains start, moved apart by normal noise of sd `init_scale`; or one
       with a leading axis of `num_chains`. Which of the two it is follows from the shapes that the log-likelihood
       accepts; `init_per_chain` decides if both fit. Or a setup: that of `iso.warmup`, of `iso.setup`, or
@@ -94,8 +94,7 @@ def sample(
         checks.check_posterior(posterior)
         given = _checked_lengths(burn_in=burn_in, thinning=thinning)
         if isinstance(init, Setup):
-            checks.check_setup(init, posterior, data, batch_size)
-            setup = init
+            setup = checks.checked_setup(init, posterior, data, batch_size)
         else:
             setup = tuned(
                 posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2

@@ -7,6 +7,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import keys, tree
 from isotherm.chains.setup import Setup
 from isotherm.data.checks import needs_float64
+from isotherm.data.opening import Opened, brought
 from isotherm.errors import check_count, must
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
@@ -59,7 +60,9 @@ def tuned(
 ) -> Setup:
     """Return the setup that `warmup` chooses. Warnings point `stacklevel` calls up."""
     checks.check_posterior(posterior)
-    on_host = [x for x in jax.tree.leaves(data) if isinstance(x, np.ndarray)]
+    data = brought(data)
+    in_memory = data.sample if isinstance(data, Opened) else data
+    on_host = [x for x in jax.tree.leaves(in_memory) if isinstance(x, np.ndarray)]
     wide = not jax.config.read("jax_enable_x64") and needs_float64(on_host)
     with precision.float64(wide):
         return _tuned(

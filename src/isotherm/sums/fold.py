@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from isotherm import tree
 from isotherm.compilation import compile_quickly, compile_untuned
 from isotherm.data.permutation import permute
-from isotherm.data.stream import Stream, padded, put
+from isotherm.data.stream import Stream, num_rows, padded, put
 from isotherm.sums.compensated import Sum
 
 # Numbers in a block, so that it stays in the cache of a CPU, or keeps a GPU busy without taking much of its memory.
@@ -46,11 +46,6 @@ class Part:
     def count(self) -> int:
         """The number of rows."""
         return self.end - self.begin
-
-
-def num_rows(data: PyTree | Stream) -> int:
-    """Return N."""
-    return data.num_rows if isinstance(data, Stream) else jax.tree.leaves(data)[0].shape[0]
 
 
 def largest_part(data: PyTree | Stream) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import tree
+from isotherm.data.stream import Stream, rows_in_memory
 from isotherm.posterior import Posterior
 
 F = TypeVar("F", bound=Callable)
@@ -58,7 +59,7 @@ def float64_is_cheap() -> bool:
     return device.platform == "gpu" and fast
 
 
-def why_not_float64(posterior: Posterior, data: PyTree, theta: PyTree) -> str | None:
+def why_not_float64(posterior: Posterior, data: PyTree | Stream, theta: PyTree) -> str | None:
     """Return why the rows cannot be evaluated in float64; `None` if they can.
 
     A log-likelihood may fix float32 itself, by `astype` or in the carry of a loop.
@@ -67,7 +68,7 @@ def why_not_float64(posterior: Posterior, data: PyTree, theta: PyTree) -> str | 
         return f"{jax.devices()[0].device_kind} computes in float64 only slowly"
     with float64():
         wide = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float64), theta)
-        rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype), data)
+        rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype), rows_in_memory(data))
         total = lambda x, r: jnp.sum(posterior.row_log_likelihoods(x, r)) + posterior.prior_log_density(x)
         try:
             values = eqx.filter_eval_shape(posterior.row_log_likelihoods, wide, rows)

@@ -7,7 +7,8 @@ import optax
 from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.data.plans import WithReplacement
+from isotherm.data.fed import Pool
+from isotherm.data.stream import Stream, num_rows, rows_in_memory
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.posterior import Posterior
 from isotherm.records import Needs
@@ -28,16 +29,21 @@ def apart(start: PyTree, *, count: int, key: Key[Array, ""]) -> PyTree[Array]:
 
 def descend(
     posterior: Posterior,
-    data: PyTree,
+    data: PyTree | Stream,
     starts: PyTree[Array],
     *,
     steps: int,
     batch_size: int,
     key: Key[Array, ""],
 ) -> PyTree[Array]:
-    """Return the end of Adam from each of `starts`, which are stacked along a leading axis."""
+    """Return the end of Adam from each of `starts`, which are stacked along a leading axis.
+
+    Batches of a stream are drawn from its sample.
+    """
     keys = jax.random.split(key, jax.tree.leaves(starts)[0].shape[0])
-    return _descend(posterior, data, starts, keys, jnp.asarray(steps), batch_size)
+    return _descend(
+        posterior, rows_in_memory(data), starts, keys, jnp.asarray(steps), batch_size, num_rows(data)
+    )
 
 
 def _rms(x: Array) -> Array:
@@ -52,9 +58,9 @@ def _descend(
     keys: Key[Array, " starts"],
     steps: Int[Array, ""],
     batch_size: int,
+    num_data: int,
 ) -> PyTree[Array]:
-    num_data = jax.tree.leaves(data)[0].shape[0]
-    gradient, plan = Minibatch(posterior), WithReplacement()
+    gradient, plan = Minibatch(posterior), Pool(None)
     # The cosine schedule is written out below: `steps` is an argument of the compiled program, not a constant.
     optimiser = optax.scale_by_adam()
 

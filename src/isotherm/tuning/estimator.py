@@ -8,7 +8,6 @@ from jaxtyping import Array, Key
 
 from isotherm import tree
 from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
-from isotherm.data.weighted import Weighted
 from isotherm.draws.record import Reason
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
@@ -94,13 +93,15 @@ def cheapest(
     (order, why), T, num_data = _order(rows), float(posterior.temperature), rows.num_data
     if order == 0:
         plan, noise = WithReplacement(), float(rows.noise()[0][0])
-        worst = probe.lead(probe.density, plan, np.zeros(0, int), key=keys[1])
+        chosen = rows.representatives(0)
+        worst = probe.lead(probe.density, chosen, rows.weights(0, plan, chosen), key=keys[1])
         reasons = (Reason("gradient", "minibatch", why),)
         return Estimator(0, plan, noise / T, worst / T, 0.0, _NOISY, rows.passes, reasons, num_data)
     expanded = control(posterior, point, order)
     rows = probe.again(rows, expanded.expanded, order, key=keys[0])
-    plan = Weighted(rows.tickets(order))
-    worst = probe.lead(expanded.expanded, plan, rows.top(order), key=keys[1])
+    plan = rows.plan(order)
+    chosen = rows.representatives(order)
+    worst = probe.lead(expanded.expanded, chosen, rows.weights(order, plan, chosen), key=keys[1])
     heat, passes = heating(expanded, probe.data, plan)
     equal, weighted = (float(x[order]) for x in rows.noise())
     gain = f"rows with more variable gradients are drawn more often: {_ratio(equal, weighted):.2g} times less noise"

@@ -20,10 +20,12 @@ from isotherm.chains.drive import drive
 from isotherm.chains.ensemble import Length, ensemble_of
 from isotherm.chains.noise import measure
 from isotherm.chains.problem import Problem
+from isotherm.chains.resident import resident
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
 from isotherm.covariance import Dense, DiagonalLowRank
 from isotherm.data.plans import AllRows, WithReplacement
+from isotherm.data.stream import Stream, num_rows, rows_in_memory
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.errors import must
 from isotherm.gradients.minibatch import FullData, Minibatch
@@ -131,7 +133,7 @@ def explore(
 
 def _finite(posterior: Posterior, data: PyTree, points: PyTree[Array]) -> PyTree[Array]:
     """Return the points, with those outside the support replaced by copies of others."""
-    few_rows = jax.tree.map(lambda x: x[:_ROWS], data)
+    few_rows = jax.tree.map(lambda x: x[:_ROWS], rows_in_memory(data))
     density = np.asarray(
         [posterior.log_density(jax.tree.map(lambda x, i=i: x[i], points), few_rows) for i in range(_STARTS)]
     )
@@ -173,7 +175,7 @@ def _fitted(
     """
     keys = jax.random.split(key, 3)
     points, visited = _ends(paths), jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), paths)
-    num_data, size = jax.tree.leaves(data)[0].shape[0], tree.size(points) // _STARTS
+    num_data, size = num_rows(data), tree.size(points) // _STARTS
     stiffest = max(1.0, stiffness(posterior, data, visited, preconditioner, key=keys[1]))
     h, T = _STEP / math.sqrt(stiffest), float(posterior.temperature)
     if n == num_data and not fixed:
@@ -183,7 +185,7 @@ def _fitted(
     rows_needed, gradient, plan = s * n / _S, trial.gradient, trial.minibatch
     if not fixed:
         n = min(_LARGEST, max(n, 2 ** math.ceil(math.log2(max(1.0, rows_needed)))))
-        if 8 * n > num_data:
+        if 8 * n > num_data and not isinstance(data, Stream):
             n, gradient, plan = num_data, FullData(posterior), AllRows()
     if not gradient.all_rows and rows_needed > n:
         h *= math.sqrt(n / rows_needed)
@@ -225,6 +227,8 @@ def _with_anchors(
     kernel = Kernel(sampler, best.gradient, old.num_data, best.batch_size, plan, old.preconditioner)
     name = f"control variate, anchors moved every {best.gradient.refresh} steps"
     why = f"costs {relative_cost:.2g} times as much as the alternative, {fit.gradient[0]}"
+    if isinstance(data, Stream):
+        why += "; each move reads all rows"
     return _Fit(kernel, h, fit.stiffest, _QUIET, (name, why))
 
 
@@ -233,8 +237,9 @@ def _ends(paths: PyTree[Array]) -> PyTree[Array]:
 
 
 def _largest_s(kernel: Kernel, data: PyTree, positions: PyTree[Array], key: Key[Array, ""]) -> float:
+    kernel, rows = resident(kernel, data, key=key)
     measured = [
-        measure(kernel, data, jax.tree.map(lambda x, i=i: x[i], positions), step=0, key=k)
+        measure(kernel, rows, jax.tree.map(lambda x, i=i: x[i], positions), step=0, key=k)
         for i, k in enumerate(jax.random.split(key, _STARTS))
     ]
     return max((noise.s for noise in measured if noise is not None), default=0.0)

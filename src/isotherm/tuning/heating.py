@@ -9,14 +9,15 @@ coordinates have noise that hardly depends on each of them; the few rows of a ra
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.stream import Drawn, Stream, num_rows
 from isotherm.data.weighted import Weighted
+from isotherm.data.weighted_blocks import WeightedBlocks
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import num_rows, picked
 from isotherm.sums.precision import exact
 
 # Distances from the mode along each coordinate, in standard deviations of the normal approximation.
@@ -24,7 +25,9 @@ _NODES = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
 _ROWS = (256, 2**15)  # fewest and most rows drawn, by which noise and density are estimated
 
 
-def heating(expanded: ControlVariate, data: PyTree, plan: Weighted) -> tuple[float, float]:
+def heating(
+    expanded: ControlVariate, data: PyTree | Stream, plan: Weighted | WeightedBlocks
+) -> tuple[float, float]:
     """Return max_k E[(v_k^2 / Var v_k - 1) C_kk(v)] / T for batches of one row of `plan`, and the passes it took.
 
     Expectations are along each coordinate, the others being zero, over the posterior itself.
@@ -34,9 +37,9 @@ def heating(expanded: ControlVariate, data: PyTree, plan: Weighted) -> tuple[flo
     distance = T**0.5 * _NODES
     moves = (np.eye(size)[:, None, :] * distance[:, None]).reshape(-1, size)
     count = int(np.clip(N // (2 * len(moves)), *_ROWS))
-    numbers = np.random.default_rng(0).integers(plan.total, size=count)
-    drawn = _profiles(rest, zero, data, plan, tree.put(numbers, np.int32), tree.as_ravelled(moves, zero))
-    log_density, noise = (np.asarray(x, np.float64).reshape(size, -1) for x in drawn)
+    drawn, scale = plan.drawn(data, count, np.random.default_rng(0)), tree.as_ravelled(float(N), zero)
+    profiles = _profiles(rest, zero, drawn, scale, tree.as_ravelled(moves, zero))
+    log_density, noise = (np.asarray(x, np.float64).reshape(size, -1) for x in profiles)
     # The mode is another node, at which control variates have no noise.
     log_density, noise = (np.insert(x, 0, 0.0, axis=1) for x in (log_density / T, noise / T))
     weights = np.exp(np.minimum(np.where(np.isfinite(log_density), log_density, -np.inf), 0.0))
@@ -53,14 +56,12 @@ def heating(expanded: ControlVariate, data: PyTree, plan: Weighted) -> tuple[flo
 def _profiles(
     posterior: Posterior,
     zero: PyTree,
-    data: PyTree,
-    plan: Weighted,
-    numbers: Int[Array, " n"],
+    drawn: Drawn,
+    num_data: Float[Array, ""],
     moves: Float[Array, "k d"],
 ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """Return the change of the log-density with each move, and the variance of the force along it of one row."""
-    index = plan.holders(numbers)
-    rows, weights = picked(data, index), num_rows(data) * plan.weights[index]
+    rows, weights = drawn.rows, num_data * drawn.weights
     prior = lambda x: posterior.prior_log_density(tree.unravel_like(x, zero))
     origin = prior(jnp.zeros_like(moves[0]))
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner, in_coordinates
-from isotherm.sums.fold import Part, num_rows
+from isotherm.sums.fold import Part, largest_part, num_rows
 from isotherm.sums.totals import derivatives, prior_derivatives, prior_gradients, values_and_gradients
 from isotherm.tuning.newton import Climb, Point, turned, whitening
 
@@ -112,7 +112,7 @@ def _growth(posterior: Posterior, data: PyTree, point: Point, *, key: Key[Array,
     T, N, size = float(posterior.temperature), num_rows(data), len(point.gradient)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # NumPy, so that nothing is compiled
     v = np.vstack([np.zeros(size), T**0.5 * rng.standard_normal((_MOVES, size))])
-    count = min(N, _ROWS + _ROWS_PER_PARAMETER * size)
+    count = min(largest_part(data), _ROWS + _ROWS_PER_PARAMETER * size)
     density = in_coordinates(posterior, point.frame)
     points = tree.put_like(v, point.theta)
     _, rows = values_and_gradients(density, data, points, part=Part(key, count))

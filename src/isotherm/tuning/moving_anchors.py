@@ -10,6 +10,7 @@ from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
 from isotherm.chains.noise import measure
+from isotherm.chains.resident import resident
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
@@ -41,6 +42,7 @@ def moving(
     The cost follows from the noise of `trial` at the ends of `paths`, whose leaves are (chain, position, ...). Two
     successive positions are `steps` steps of `trial` apart.
     """
+    trial, rows_in_memory = resident(trial, data, key=key)
     assert isinstance(trial.gradient, Minibatch)
     chains, positions = jax.tree.leaves(paths)[0].shape[:2]
     ends = jax.tree.map(lambda x: x[:, -1], paths)
@@ -57,7 +59,7 @@ def moving(
             gradient = ControlVariate(trial.gradient.posterior, anchor=anchor, sums=known)
             kernel = eqx.tree_at(lambda x: x.gradient, trial, gradient, is_leaf=lambda x: x is None)
             v = position if trial.preconditioner is None else trial.preconditioner.from_params(position)
-            noise = measure(kernel, data, v, step=0, key=chain_key)
+            noise = measure(kernel, rows_in_memory, v, step=0, key=chain_key)
             levels.append(math.inf if noise is None else noise.s)
         rows = max(levels) * trial.batch_size / s
         n = max(_SMALLEST_BATCH, 2 ** math.ceil(math.log2(max(1.0, min(rows, 2.0**40)))))

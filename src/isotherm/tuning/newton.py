@@ -17,7 +17,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm import tree
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DensePreconditioner, in_coordinates
-from isotherm.sums.fold import Part, num_rows
+from isotherm.sums.fold import Part, largest_part, num_rows
 from isotherm.sums.totals import Second, derivatives, prior_derivatives
 
 _ROWS_PER_PARAMETER, _ROWS = 30, 4_000  # size of the first part of the rows: the larger of the two
@@ -79,7 +79,7 @@ def climb(posterior: Posterior, data: PyTree, start: PyTree, *, key: Key[Array, 
     """
     N, frame, spent = num_rows(data), _unit(start), 0.0
     count, limit = max(_ROWS, _ROWS_PER_PARAMETER * tree.size(start)), _FIRST
-    while count < N // 2:
+    while count < N // 2 and count <= largest_part(data):
         # The mode of a part is about one of its standard deviations away from the mode of all rows.
         near = (N / count) ** 0.5 / _GROWTH
         evaluate = functools.partial(point_at, posterior, data, part=Part(key, count))

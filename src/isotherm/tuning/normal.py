@@ -15,8 +15,9 @@ from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
 from isotherm.chains.verify import force_error
 from isotherm.covariance import Dense, Diagonal
-from isotherm.data.weighted import Weighted
+from isotherm.data.stream import Stream
 from isotherm.draws.record import Arithmetic, Reason
+from isotherm.errors import must
 from isotherm.kernel import Kernel
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
@@ -154,13 +155,19 @@ def _choose(
     zero = tree.put_zeros_like(start)
     probe = Probe(in_coordinates(posterior, metric.preconditioner), data, zero, T**0.5)
     rows = probe.all_rows(key=split[2])
-    stiffest, slowest, spent = probe.curvatures(metric.point.hessian, rows.top(2), key=split[5])
+    stiffest, slowest, spent = probe.curvatures(metric.point.hessian, rows.representatives(2), key=split[5])
     stiffest = max(stiffest, metric.stiffest)
-    tail, tail_passes = long_tail(
-        control(posterior, metric.point, 2), data, metric.point, Weighted(rows.tickets(2))
-    )
+    tail, tail_passes = long_tail(control(posterior, metric.point, 2), data, metric.point, rows.plan(2))
     if tail is not None and batch_size is not None:
         return NotNormal(_describe_tail(tail, start))
+    if tail is not None and isinstance(data, Stream):
+        raise must(
+            "data",
+            "rows that fit into memory, since steps need all of them",
+            f"a source of {problem.num_data} rows",
+            f"That is because {_describe_tail(tail, start)}. Set `batch_size` to use minibatches all the same, which "
+            "cut off the end of that tail.",
+        )
     estimator = all_rows(rows, "" if tail is None else _describe_tail(tail, start))
     if tail is None:
         estimator = cheapest(probe, rows, posterior, metric.point, split[3:5])
@@ -170,7 +177,7 @@ def _choose(
     n = estimator.batch_size(h, A)
     if batch_size is not None:
         n = batch_size
-    elif estimator.too_large(n):
+    elif estimator.too_large(n) and not isinstance(data, Stream):
         why = f"batches would have {n} of {problem.num_data} rows"
         estimator, n = all_rows(rows, why), problem.num_data
     step_why = f"{_STEP:g} divided by the frequency of the stiffest direction, {math.sqrt(stiffest):.2g}"

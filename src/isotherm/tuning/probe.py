@@ -11,21 +11,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
-from isotherm.data.plans import MinibatchPlan
-from isotherm.data.weighted import Weighted
+from isotherm.data.stream import Stream, num_rows
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import each, num_rows, picked
+from isotherm.sums.fold import each
 from isotherm.sums.precision import exact
-from isotherm.tuning.tickets import Rows
+from isotherm.tuning.streamed_rows import streamed_rows
+from isotherm.tuning.tickets import Representatives, Rows, RowsInMemory
 
 ORDERS = (0, 1, 2)
 _PROBES = 8  # of every row, all in one pass
 _POINTS = 16  # at which the gradients of the rows that vary most are taken
-_OTHERS = 4096  # random rows that represent the rest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,83 +35,72 @@ class Probe:
     """
 
     density: Posterior
-    data: PyTree
+    data: PyTree | Stream
     zero: PyTree[Array]
     spread: float
 
     def all_rows(self, *, key: Key[Array, ""]) -> Rows:
-        """Return the mean squares of all rows, from a few probes of each."""
-        function, spread = _Squares(self.density, self.zero), tree.as_ravelled(self.spread, self.zero)
-        roots = each(function, self.data, spread, key, numbers_per_row=4 * _PROBES)
-        return Rows(roots, tree.size(self.zero), 1.0)
+        """Return how much all rows vary, from a few probes of each."""
+        roots = _Roots(self.density, self.zero, tree.as_ravelled(self.spread, self.zero), key)
+        size = tree.size(self.zero)
+        if isinstance(self.data, Stream):
+            return streamed_rows(self.data, roots, size)
+        return RowsInMemory(self.data, each(roots, self.data, numbers_per_row=4 * _PROBES), size, 1.0)
 
     def again(self, rows: Rows, density: Posterior, order: int, *, key: Key[Array, ""]) -> Rows:
         """Return `rows` with other numbers for those that vary most, which determine the largest eigenvalue of C.
 
         They are taken from whole gradients at more points. `density` has the remainders of this order as its rows.
         """
-        top = rows.top(order)
-        index, copies = self._representatives(top)
-        _, squares = self._moment(density, index, copies, key)
-        passes = 2 * len(index) / rows.num_data  # `lead` reads the same rows again
-        return rows.replaced(top, order, np.sqrt(squares[: len(top)]), passes)
+        chosen = rows.representatives(order)
+        _, squares = self._moment(density, chosen.rows, chosen.copies, key)
+        passes = 2 * len(chosen.index) / rows.num_data  # `lead` uses the same rows again
+        top = chosen.num_top
+        return rows.replaced(order, chosen.index[:top], np.sqrt(squares[:top]), passes)
 
-    def lead(self, density: Posterior, plan: MinibatchPlan, top: np.ndarray, *, key: Key[Array, ""]) -> float:
-        """Return the largest eigenvalue of C for batches of one row of `density`, drawn by `plan`.
-
-        It is computed from the rows `top` and a few thousand others that represent the rest.
-        """
-        index, copies = self._representatives(top)
-        if isinstance(plan, Weighted):
-            copies = copies * np.asarray(_weights(plan, tree.put(index, np.int32)), np.float64)
-        moment, _ = self._moment(density, index, num_rows(self.data) * copies, key)
+    def lead(
+        self, density: Posterior, chosen: Representatives, weights: np.ndarray, *, key: Key[Array, ""]
+    ) -> float:
+        """Return the largest eigenvalue of C for batches of one row of `density`, with the weights of `chosen`."""
+        shares = num_rows(self.data) * chosen.copies * weights
+        moment, _ = self._moment(density, chosen.rows, shares, key)
         return float(np.linalg.eigvalsh(moment)[-1])
 
     def _moment(
-        self, density: Posterior, index: np.ndarray, share: np.ndarray, key: Key[Array, ""]
+        self, density: Posterior, rows: PyTree[Array], share: np.ndarray, key: Key[Array, ""]
     ) -> tuple[np.ndarray, np.ndarray]:
         shares, spread = tree.as_ravelled(share, self.zero), tree.as_ravelled(self.spread, self.zero)
-        moment = _moment(density, self.zero, self.data, tree.put(index, np.int32), shares, spread, key)
+        moment = _moment(density, self.zero, rows, shares, spread, key)
         return np.asarray(moment[0], np.float64), np.asarray(moment[1], np.float64)
 
     def curvatures(
-        self, hessian: np.ndarray, top: np.ndarray, *, key: Key[Array, ""]
+        self, hessian: np.ndarray, chosen: Representatives, *, key: Key[Array, ""]
     ) -> tuple[float, float, float]:
         """Return the largest and the smallest curvature at a random point of the posterior, and the passes it took.
 
-        `hessian` is that of U at v = 0. The change from it is summed over the rows `top` and a few thousand others.
+        `hessian` is that of U at v = 0. The change from it is summed over the rows `chosen`.
         """
-        index, copies = self._representatives(top)
-        weights, spread = tree.as_ravelled(copies, self.zero), tree.as_ravelled(self.spread, self.zero)
-        chosen = tree.put(index, np.int32)
-        change = _hessian_change(self.density, self.zero, self.data, chosen, weights, spread, key)
-        spent = len(index) / num_rows(self.data)
+        weights, spread = tree.as_ravelled(chosen.copies, self.zero), tree.as_ravelled(self.spread, self.zero)
+        change = _hessian_change(self.density, self.zero, chosen.rows, weights, spread, key)
+        spent = len(chosen.index) / num_rows(self.data)
         there = hessian - np.asarray(change, np.float64)
         if not np.all(np.isfinite(there)):
             return 1.0, 1.0, spent
         values = np.linalg.eigvalsh((there + there.T) / 2)
         return max(1.0, float(values[-1])), float(np.clip(values[0], 0.1, 1.0)), spent
 
-    def _representatives(self, top: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows `top` and a few thousand others, and how many rows each of them stands for."""
-        N = num_rows(self.data)
-        drawn = np.random.default_rng(0).integers(N, size=4 * _OTHERS) if N > 8 * _OTHERS else np.arange(N)
-        sampled = np.setdiff1d(drawn, top)
-        sampled = np.random.default_rng(1).permutation(sampled)[:_OTHERS]
-        copies = np.append(np.ones(len(top)), np.full(len(sampled), (N - len(top)) / max(len(sampled), 1)))
-        return np.append(top, sampled), copies
 
-
-class _Squares(eqx.Module):
+class _Roots(eqx.Module):
     """The root mean square of each row's slope along random directions, for each order of expansion."""
 
     density: Posterior
     zero: PyTree[Array]
+    spread: Float[Array, ""]
+    key: Key[Array, ""]
 
     @exact
-    def __call__(
-        self, rows: PyTree, spread: Float[Array, ""], key: Key[Array, ""]
-    ) -> tuple[Float[Array, " n"], ...]:
+    def __call__(self, rows: PyTree) -> tuple[Float[Array, " n"], ...]:
+        """Return one for each row, by order."""
         f = lambda v: self.density.row_log_likelihoods(v, rows)
 
         def probe(v: PyTree[Array], direction: PyTree[Array]) -> Float[Array, "orders n"]:
@@ -122,11 +110,11 @@ class _Squares(eqx.Module):
             return jnp.stack([away, away - here, away - here - change]) ** 2
 
         # All blocks use the same key on purpose: every row is probed at the same points.
-        first, second = jax.random.split(jax.random.clone(key))
+        first, second = jax.random.split(jax.random.clone(self.key))
         signs = jax.random.rademacher(second, (_PROBES, tree.size(self.zero)), tree.ravel(self.zero).dtype)
         directions = jax.vmap(lambda x: tree.unravel_like(x, self.zero))(signs)
         squares = jnp.mean(
-            jax.vmap(probe)(_spread_out(self.zero, spread, _PROBES, first), directions), axis=0
+            jax.vmap(probe)(_spread_out(self.zero, self.spread, _PROBES, first), directions), axis=0
         )
         return tuple(jnp.sqrt(squares).astype(jnp.float32))
 
@@ -157,17 +145,11 @@ def _bins(count: int) -> np.ndarray:
 
 
 @compile_quickly
-def _weights(plan: Weighted, index: Int[Array, " n"]) -> Float[Array, " n"]:
-    return plan.weights[index]
-
-
-@compile_quickly
 @exact
 def _moment(
     density: Posterior,
     zero: PyTree[Array],
-    data: PyTree,
-    index: Int[Array, " n"],
+    rows: PyTree,
     share: Float[Array, " n"],
     spread: Float[Array, ""],
     key: Key[Array, ""],
@@ -176,7 +158,6 @@ def _moment(
 
     Gradients are with respect to v.
     """
-    rows = picked(data, index)
 
     def at(v: PyTree[Array]) -> tuple[Float[Array, "d d"], Float[Array, " n"]]:
         gradients = jax.vmap(jax.grad(density.one_log_likelihood), in_axes=(None, 0))(v, rows)
@@ -192,14 +173,12 @@ def _moment(
 def _hessian_change(
     density: Posterior,
     zero: PyTree[Array],
-    data: PyTree,
-    index: Int[Array, " n"],
+    rows: PyTree,
     weights: Float[Array, " n"],
     spread: Float[Array, ""],
     key: Key[Array, ""],
 ) -> Float[Array, "d d"]:
     """Return the Hessian of the log-density at a random point less that at v = 0."""
-    rows = picked(data, index)
 
     def total(x: Float[Array, " d"]) -> Array:
         v = tree.unravel_like(x, zero)

@@ -12,12 +12,13 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
-from isotherm.data.plans import WithReplacement
+from isotherm.data.fed import Pool
+from isotherm.data.stream import Stream, num_rows, rows_in_memory
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import LowRankPreconditioner, Preconditioner
 from isotherm.records import Needs
-from isotherm.sums.fold import Part, fold, picked
+from isotherm.sums.fold import fold, largest_part, picked
 
 _CONTRASTS, _EACH = 256, 16  # contrasts for the leading directions: in all, and per batch
 _NUMBERS = 2**27  # most numbers in all contrasts together
@@ -29,23 +30,17 @@ _LEAST = 1e-6  # smallest curvature, relative to the mean
 
 
 def sketch(
-    posterior: Posterior, data: PyTree, points: PyTree[Array], *, key: Key[Array, ""]
+    posterior: Posterior, data: PyTree | Stream, points: PyTree[Array], *, key: Key[Array, ""]
 ) -> LowRankPreconditioner:
     """Return coordinates centred at the mean of `points`, which are stacked along a leading axis.
 
     Every row is used once, and some rows more often.
     """
-    keys = jax.random.split(key, 3)
+    keys = jax.random.split(key, 2)
     count = jax.tree.leaves(points)[0].shape[0]
-    num_data = jax.tree.leaves(data)[0].shape[0]
     thetas = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(count)]
     # Every row is used, at one of the points, since a rare feature occurs in few rows.
-    bounds, order = np.linspace(0, num_data, count + 1).astype(int).tolist(), keys[2]
-    parts = [
-        fold(_Squares(posterior), data, theta, numbers_per_row=tree.size(theta), part=Part(order, *ends))
-        for theta, ends in zip(thetas, zip(bounds[1:], bounds[:-1], strict=True), strict=True)
-    ]
-    square = jax.tree.map(lambda *x: np.sum(x, axis=0), *parts)
+    square = fold(_Squares(posterior), data, points, numbers_per_row=tree.size(thetas[0]))
     prior_keys = jax.random.split(keys[0], count)
     prior = [_prior_diagonal(posterior, theta, prior_keys[i]) for i, theta in enumerate(thetas)]
     prior = jax.tree.map(lambda *x: np.maximum(np.mean(np.asarray(x, np.float64), axis=0), 0), *prior)
@@ -63,16 +58,17 @@ def sketch(
 
 def stiffness(
     posterior: Posterior,
-    data: PyTree,
+    data: PyTree | Stream,
     points: PyTree[Array],
     preconditioner: Preconditioner,
     *,
     key: Key[Array, ""],
 ) -> float:
     """Return the largest curvature of U in v at any of `points`, estimated from a few thousand rows."""
-    rows = min(_MORE, jax.tree.leaves(data)[0].shape[0])
+    rows = min(_MORE, largest_part(data))
     count = jax.tree.leaves(points)[0].shape[0]
-    values = _stiffest(posterior, data, points, preconditioner, jax.random.split(key, count), rows)
+    N, split = tree.as_ravelled(float(num_rows(data)), points), jax.random.split(key, count)
+    values = _stiffest(posterior, rows_in_memory(data), N, points, preconditioner, split, rows)
     return float(np.max(np.asarray(values)))
 
 
@@ -82,13 +78,27 @@ def stiffness_passes(points: int, num_data: int) -> float:
 
 
 class _Squares(eqx.Module):
-    """The sum of the squared gradients of the rows of a block."""
+    """The sum of the squared gradients of the rows of a block. Point k serves rows k, k + m, k + 2 m, ... of it."""
 
     posterior: Posterior
 
-    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], theta: PyTree) -> PyTree:
-        gradients = jax.vmap(jax.grad(self.posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
-        return jax.tree.map(lambda g: jnp.tensordot(valid.astype(g.dtype), g * g, 1), gradients)
+    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], points: PyTree[Array]) -> PyTree:
+        m, n = jax.tree.leaves(points)[0].shape[0], len(valid)
+        rows = jax.tree.map(lambda x: _in_turn(x, n, m), rows)
+        counted = jnp.pad(valid, (0, -n % m)).reshape(-1, m).T
+
+        def of_point(theta: PyTree, rows: PyTree, counted: Bool[Array, " k"]) -> PyTree:
+            gradients = jax.vmap(jax.grad(self.posterior.one_log_likelihood), in_axes=(None, 0))(theta, rows)
+            return jax.tree.map(lambda g: jnp.tensordot(counted.astype(g.dtype), g * g, 1), gradients)
+
+        parts = jax.lax.map(lambda x: of_point(*x), (points, rows, counted))
+        return jax.tree.map(lambda x: jnp.sum(x, axis=0), parts)
+
+
+def _in_turn(x: Array, n: int, m: int) -> Array:
+    """Return n rows dealt out to m groups, the last ones filled up with copies: (group, row, ...)."""
+    filled = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (-n % m, *x.shape[1:]))])
+    return jnp.swapaxes(filled.reshape(-1, m, *x.shape[1:]), 0, 1)
 
 
 @compile_quickly
@@ -104,14 +114,15 @@ def _prior_diagonal(posterior: Posterior, theta: PyTree, key: Key[Array, ""]) ->
 
 
 def _leading(
-    posterior: Posterior, data: PyTree, points: list[PyTree], scale: PyTree, key: Key[Array, ""]
+    posterior: Posterior, data: PyTree | Stream, points: list[PyTree], scale: PyTree, key: Key[Array, ""]
 ) -> tuple[PyTree[Array], Float[Array, " k"]]:
     """Return orthonormal directions from one half of the contrasts, and 1/sqrt of the curvature from the other."""
-    size, num_data = tree.size(scale), jax.tree.leaves(data)[0].shape[0]
-    rows = min(_ROWS, num_data)
+    size, rows = tree.size(scale), min(_ROWS, largest_part(data))
     batches = max(2, min(_CONTRASTS, _NUMBERS // size) // _EACH)
     stack = jax.tree.map(lambda *x: jnp.stack(x), *[points[i % len(points)] for i in range(batches)])
-    z = _contrasts(posterior, data, stack, scale, jax.random.split(key, batches), rows)
+    z = _contrasts(
+        posterior, rows_in_memory(data), stack, scale, jax.random.split(key, batches), rows, num_rows(data)
+    )
     half = batches // 2 * _EACH
     first, second = jax.tree.map(lambda x: x[:half], z), jax.tree.map(lambda x: x[half:], z)
     gram = np.asarray(tree.grams(first, first), np.float64)
@@ -126,11 +137,16 @@ def _leading(
 
 @compile_quickly
 def _contrasts(
-    posterior: Posterior, data: PyTree, points: PyTree, scale: PyTree, keys: Key[Array, " b"], rows: int
+    posterior: Posterior,
+    data: PyTree,
+    points: PyTree,
+    scale: PyTree,
+    keys: Key[Array, " b"],
+    rows: int,
+    num_data: int,
 ) -> PyTree:
-    """Return vectors whose second moment is the Fisher information, in units of `scale`."""
-    num_data = jax.tree.leaves(data)[0].shape[0]
-    gradient, plan = Minibatch(posterior), WithReplacement()
+    """Return vectors whose second moment is the Fisher information of N rows, in units of `scale`."""
+    gradient, plan = Minibatch(posterior), Pool(None)
 
     def one(x: tuple[PyTree, Key[Array, ""]]) -> PyTree:
         theta, key = x
@@ -149,17 +165,18 @@ def _contrasts(
 def _stiffest(
     posterior: Posterior,
     data: PyTree,
+    num_data: Float[Array, ""],
     points: PyTree,
     preconditioner: Preconditioner,
     keys: Key[Array, " points"],
     rows: int,
 ) -> Float[Array, " points"]:
-    num_data = jax.tree.leaves(data)[0].shape[0]
+    in_memory = jax.tree.leaves(data)[0].shape[0]
 
     def one(x: tuple[PyTree, Key[Array, ""]]) -> Float[Array, ""]:
         theta, key = x
         first, second = jax.random.split(key)
-        index = jax.random.choice(first, num_data, (rows,), replace=rows > num_data)
+        index = jax.random.choice(first, in_memory, (rows,), replace=rows > in_memory)
         batch = picked(data, index)
 
         def u(y: PyTree) -> Array:

@@ -14,10 +14,11 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.stream import Drawn, Stream, num_rows
 from isotherm.data.weighted import Weighted
+from isotherm.data.weighted_blocks import WeightedBlocks
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import num_rows, picked
 from isotherm.sums.precision import exact
 from isotherm.sums.totals import values_and_gradients
 from isotherm.tuning.newton import Point, moved, point_at
@@ -53,7 +54,7 @@ class Tail:
 
 
 def long_tail(
-    expanded: ControlVariate, data: PyTree, point: Point, plan: Weighted
+    expanded: ControlVariate, data: PyTree | Stream, point: Point, plan: Weighted | WeightedBlocks
 ) -> tuple[Tail | None, float]:
     """Return the longest tail along a coordinate, if one is far longer than normal, and the passes it took.
 
@@ -127,7 +128,7 @@ def _log_likelihoods(
     center: PyTree,
     moves: Float[Array, "k d"],
     points: np.ndarray,
-    plan: Weighted,
+    plan: Weighted | WeightedBlocks,
     count: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -135,15 +136,16 @@ def _log_likelihoods(
 
     `points` are indices of `moves`.
     """
-    which, number = np.repeat(points, count), np.tile(rng.integers(plan.total, size=count), len(points))
+    drawn, scale = plan.drawn(data, count, rng), tree.as_ravelled(float(num_rows(data)), center)
+    which, number = np.repeat(points, count), np.tile(np.arange(count), len(points))
     # In pieces of equal length, so that all rounds share one compiled program.
-    width = sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(data))
+    width = sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(drawn.rows))
     length, parts = max(1, min(_PAIRS, _NUMBERS // max(width, moves.shape[1]))), []
     length = min(length, 2 ** math.ceil(math.log2(len(number))))
     for begin in range(0, len(number), length):
         piece = slice(begin, begin + length)
         pair = [tree.put(np.resize(x[piece], length), np.int32) for x in (which, number)]
-        parts.append(np.asarray(_pairs(posterior, center, moves, data, plan, *pair), np.float64))
+        parts.append(np.asarray(_pairs(posterior, center, moves, drawn, scale, *pair), np.float64))
     rest = np.concatenate(parts)[: len(number)].reshape(len(points), count)
     mean, error = rest.mean(axis=1), rest.std(axis=1) / count**0.5
     return np.where(np.isfinite(mean), mean, -np.inf), np.where(np.isfinite(error), error, 0.0)
@@ -155,19 +157,16 @@ def _pairs(
     posterior: Posterior,
     center: PyTree,
     moves: Float[Array, "k d"],
-    data: PyTree,
-    plan: Weighted,
+    drawn: Drawn,
+    num_data: Float[Array, ""],
     which: Int[Array, " p"],
     number: Int[Array, " p"],
 ) -> Float[Array, " p"]:
-    """Return the log-likelihood of one row after one move, times N and the row's weight, for each pair.
-
-    A row is named by the number of one of its tickets.
-    """
+    """Return the log-likelihood of one of the `drawn` rows after one move, times N and its weight, for each pair."""
     at = lambda i: tree.unravel_like(tree.ravel(center) + moves[i], center)
-    rows = plan.holders(number)
-    values = jax.vmap(lambda i, r: posterior.one_log_likelihood(at(i), r))(which, picked(data, rows))
-    return num_rows(data) * plan.weights[rows] * values
+    chosen = jax.tree.map(lambda x: x.at[number].get(mode="promise_in_bounds"), drawn)
+    values = jax.vmap(lambda i, r: posterior.one_log_likelihood(at(i), r))(which, chosen.rows)
+    return num_data * chosen.weights * values
 
 
 def _known(

@@ -1,26 +1,77 @@
-"""How often each row should be drawn, from how much its gradient varies: work on N numbers, on the device."""
+"""How often each row should be drawn, from how much its gradient varies."""
 
 import dataclasses
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.plans import MinibatchPlan
+from isotherm.data.stream import picked
+from isotherm.data.weighted import Weighted
+from isotherm.data.weighted_blocks import WeightedBlocks
 from isotherm.sums import precision
 
 _TOP = 4096  # most rows that count as varying most; at most one in 8 of all
+_OTHERS = 4096  # random rows that represent the rest
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
-    """Root mean square of each row's gradient with respect to v, as `roots[order][row]`, and the passes it took.
+class Representatives:
+    """The `num_top` rows that vary most and some random others, their numbers, and how many rows each stands for."""
 
-    `size` is the number of parameters. The order is that of the expansion around the mode that is subtracted.
+    rows: PyTree[Array]
+    index: np.ndarray
+    copies: Float[np.ndarray, " n"]
+    num_top: int
+
+
+class Rows(Protocol):
+    """How much the gradient of each row with respect to v varies.
+
+    An order is that of the expansion around the mode that is subtracted.
     """
 
+    @property
+    def passes(self) -> float:
+        """The passes it took."""
+        ...
+
+    @property
+    def num_data(self) -> int:
+        """The number of rows."""
+        ...
+
+    def noise(self) -> tuple[Float[np.ndarray, " orders"], Float[np.ndarray, " orders"]]:
+        """Return the mean eigenvalue of C for batches of one row, by order: drawn equally often, and by `plan`."""
+        ...
+
+    def plan(self, order: int) -> Weighted | WeightedBlocks:
+        """Return a plan that draws rows in proportion to how much they vary."""
+        ...
+
+    def representatives(self, order: int) -> Representatives:
+        """Return the rows that vary most and some others; for order 0, others alone."""
+        ...
+
+    def weights(self, order: int, plan: MinibatchPlan, chosen: Representatives) -> Float[np.ndarray, " n"]:
+        """Return the weights of `representatives(order)` under `plan(order)`, or under equal probabilities."""
+        ...
+
+    def replaced(self, order: int, index: np.ndarray, roots: np.ndarray, passes: float) -> "Rows":
+        """Return a copy with other root mean squares of this order for the rows at `index`, which took `passes`."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsInMemory:
+    """Root mean square of each row's gradient, as `roots[order][row]`. `size` is the number of parameters."""
+
+    data: PyTree[Array]
     roots: tuple[Float[Array, " rows"], ...]
     size: int
     passes: float
@@ -31,29 +82,47 @@ class Rows:
         return len(self.roots[0])
 
     def noise(self) -> tuple[Float[np.ndarray, " orders"], Float[np.ndarray, " orders"]]:
-        """Return the mean eigenvalue of C for batches of one row, by order: for equal probabilities and for tickets.
-
-        Tickets are those of `tickets`, before they are rounded to integers.
-        """
+        """Return the mean eigenvalue of C for batches of one row, by order: drawn equally often, and by `plan`."""
         with precision.float64():
             equal, weighted = np.asarray([_noise(root) for root in self.roots]).T
             return equal / self.size, weighted / self.size
 
-    def tickets(self, order: int) -> Int[Array, " rows"]:
-        """Return one ticket for each row, plus N more in proportion to how much the rows' gradients vary."""
+    def plan(self, order: int) -> Weighted:
+        """Return a plan with one ticket for each row, plus N more in proportion to how much rows vary."""
         with precision.float64():
-            return _tickets(self.roots[order])
+            tickets = _tickets(self.roots[order])
+        return Weighted(tickets)
 
-    def top(self, order: int) -> np.ndarray:
-        """Return the indices of the rows that vary most, in order."""
-        return np.sort(np.asarray(_top(self.roots[order], max(1, min(_TOP, self.num_data // 8)))))
+    def representatives(self, order: int) -> Representatives:
+        """Return the rows that vary most and some others; for order 0, others alone."""
+        N, top = self.num_data, np.zeros(0, int)
+        if order:
+            top = np.sort(np.asarray(_top(self.roots[order], num_top(N))))
+        drawn = np.random.default_rng(0).integers(N, size=4 * _OTHERS) if N > 8 * _OTHERS else np.arange(N)
+        others = np.random.default_rng(1).permutation(np.setdiff1d(drawn, top))[:_OTHERS]
+        index = np.append(top, others)
+        return Representatives(picked(self.data, index), index, copies_of(N, len(top), len(others)), len(top))
 
-    def replaced(self, index: np.ndarray, order: int, roots: np.ndarray, passes: float) -> "Rows":
-        """Return a copy with other numbers of this order for the rows at `index`, which took `passes`."""
+    def weights(self, order: int, plan: MinibatchPlan, chosen: Representatives) -> Float[np.ndarray, " n"]:
+        """Return the weights of `representatives(order)` under `plan(order)`, or under equal probabilities."""
+        return plan.weights_of(chosen.index) if isinstance(plan, Weighted) else np.ones(len(chosen.index))
+
+    def replaced(self, order: int, index: np.ndarray, roots: np.ndarray, passes: float) -> "RowsInMemory":
+        """Return a copy with other root mean squares of this order for the rows at `index`, which took `passes`."""
         changed = list(self.roots)
         new = tree.put(roots, changed[order].dtype)
         changed[order] = _replaced(changed[order], tree.put(index, np.int32), new)
-        return Rows(tuple(changed), self.size, self.passes + passes)
+        return dataclasses.replace(self, roots=tuple(changed), passes=self.passes + passes)
+
+
+def num_top(N: int) -> int:
+    """Return how many of N rows count as varying most."""
+    return max(1, min(_TOP, N // 8))
+
+
+def copies_of(N: int, top: int, others: int) -> Float[np.ndarray, " n"]:
+    """Return how many of N rows each representative stands for."""
+    return np.append(np.ones(top), np.full(others, (N - top) / max(others, 1)))
 
 
 def _shares(root: Float[Array, " rows"]) -> Float[Array, " rows"]:

@@ -1,0 +1,76 @@
+"""Writing predictions to a file, some rows at a time."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from isotherm.tables.forecast import Forecast
+    from isotherm.tables.scored import Scored
+
+
+def write_predictions(path: Path, parts: "Iterator[Forecast]", scored: "Scored") -> tuple[list[str], int]:
+    """Write the whole file or nothing; return the names of its columns, and the number of draws.
+
+    The first part is made before the file is opened, so that bad input leaves nothing behind. `scored` sums the
+    parts up.
+    """
+    import pandas as pd
+
+    from isotherm.storage import replacing
+
+    part: Forecast | None = next(parts)
+    names, num_draws = list(part.columns), part.expected.num_draws
+    with replacing(path) as file:
+        write, close = (_csv if path.suffix == ".csv" else _parquet)(file)
+        while part is not None:
+            scored.add(part)
+            write(pd.DataFrame(part.columns))
+            part = next(parts, None)
+        close()
+    return names, num_draws
+
+
+Writer = tuple[Callable[["pd.DataFrame"], None], Callable[[], None]]
+
+
+def _csv(file: IO[bytes]) -> Writer:
+    is_first = True
+
+    def write(frame: "pd.DataFrame") -> None:
+        nonlocal is_first
+        frame.to_csv(
+            file, index=False, header=is_first, float_format="%.7g"
+        )  # all the digits of a 32-bit float
+        is_first = False
+
+    return write, lambda: None
+
+
+def _parquet(file: IO[bytes]) -> Writer:
+    from isotherm.errors import missing_extra
+
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise missing_extra("a .parquet file for --out", "parquet") from error
+    writer: Any = None
+
+    def write(frame: "pd.DataFrame") -> None:
+        nonlocal writer
+        # Classes may be missing from all rows of a part, but not in all parts.
+        schema = pa.schema([(str(name), _type(x.dtype)) for name, x in frame.items()])
+        writer = pq.ParquetWriter(file, schema) if writer is None else writer
+        writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
+
+    return write, lambda: writer.close()
+
+
+def _type(dtype: Any) -> "pa.DataType":
+    import pyarrow as pa
+
+    return pa.from_numpy_dtype(dtype) if dtype.kind == "f" else pa.string()

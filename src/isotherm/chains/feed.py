@@ -64,9 +64,7 @@ class Feed:
     def _find(self, begin: int) -> "Future[Drawn]":
         kernel = self.ensemble.kernel
         steps = jnp.arange(begin, begin + self.steps, dtype=jnp.int32)
-        names = _names(
-            kernel.minibatch.naming, self.ensemble.lane_keys, steps, kernel.num_data, kernel.batch_size
-        )
+        names = _names(kernel.minibatch.naming, self.ensemble.lane_keys, steps, kernel.num_data, kernel.batch_size)
         found = np.asarray(names)
         return self.thread.submit(self.plan.found, self.data, found.reshape(-1, *found.shape[3:]))
 

@@ -9,9 +9,7 @@ from isotherm.data.stream import Stream
 from isotherm.kernel import Kernel
 
 
-def resident(
-    kernel: Kernel, data: PyTree[Array] | Stream, *, key: Key[Array, ""]
-) -> tuple[Kernel, PyTree[Array]]:
+def resident(kernel: Kernel, data: PyTree[Array] | Stream, *, key: Key[Array, ""]) -> tuple[Kernel, PyTree[Array]]:
     """Return a kernel and arrays whose batches have the noise of `kernel` on `data`.
 
     For arrays they are that kernel and the rows as its plan arranges them. For a stream, batches are drawn from rows

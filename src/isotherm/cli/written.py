@@ -1,5 +1,6 @@
 """Writing predictions to a file, some rows at a time."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -22,16 +23,14 @@ def write_predictions(path: Path, parts: "Iterator[Forecast]", scored: "Scored")
 
     from isotherm.storage import replacing
 
-    part: Forecast | None = next(parts)
-    names, num_draws = list(part.columns), part.expected.num_draws
+    first = next(parts)
     with replacing(path) as file:
         write, close = (_csv if path.suffix == ".csv" else _parquet)(file)
-        while part is not None:
+        for part in itertools.chain([first], parts):
             scored.add(part)
             write(pd.DataFrame(part.columns))
-            part = next(parts, None)
         close()
-    return names, num_draws
+    return list(first.columns), first.expected.num_draws
 
 
 Writer = tuple[Callable[["pd.DataFrame"], None], Callable[[], None]]

@@ -73,9 +73,7 @@ def _labels(source: Source, argument: str) -> list[str]:
     labels = [f"{argument}.{name}" if name else argument for name, _ in named]
     for label, (_, x) in zip(labels, named, strict=True):
         if np.dtype(x.dtype).kind not in "biufc" and not jnp.issubdtype(x.dtype, jnp.floating):
-            raise must(
-                label, "numeric", x.dtype, "Encode text, dates and objects as numbers.", error=TypeError
-            )
+            raise must(label, "numeric", x.dtype, "Encode text, dates and objects as numbers.", error=TypeError)
     return labels
 
 
@@ -115,9 +113,7 @@ class _Check:
         low, high = int(x.min()), int(x.max())
         if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
             value, repair = low if low < -(2**31) else high, "Set `JAX_ENABLE_X64=1`, or convert."
-            raise must(
-                self.label, f"an array that fits in 32-bit integers, from row {begin} on", value, repair
-            )
+            raise must(self.label, f"an array that fits in 32-bit integers, from row {begin} on", value, repair)
 
     def _check_finite(self, x: np.ndarray, begin: int) -> None:
         with np.errstate(all="ignore"):

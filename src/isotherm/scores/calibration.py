@@ -117,8 +117,10 @@ def merged(curves: Sequence[Calibration], *, bins: int | None = None) -> Calibra
     """
     joined = lambda name: np.concatenate([getattr(curve, name) for curve in curves])
     predicted, count = joined("predicted"), joined("count")
-    place = predicted if bins is None else np.minimum(np.floor(predicted * bins), bins - 1)
-    _, which = np.unique(place, return_inverse=True)
+    places = np.concatenate([np.arange(len(curve.predicted)) for curve in curves])
+    if bins is not None:  # empty bins are not part of a curve
+        places = np.minimum(np.floor(predicted * bins), bins - 1)
+    _, which = np.unique(places, return_inverse=True)
     total = lambda weights: np.bincount(which, weights)
     n = total(count)
     return Calibration(

@@ -71,22 +71,26 @@ def classification(
 def merged(parts: Sequence[ClassificationScores], *, bins: int = 10) -> ClassificationScores:
     """The scores of all rows, from those of different rows. `bins` is that of `classification`."""
     n = [part.num_rows for part in parts]
-    measures = []
-    for name in ("accuracy", "negative_log_likelihood", "brier"):
-        means, errors = ([getattr(part, name + end) for part in parts] for end in ("", "_error"))
-        measures += merged_means(n, means, errors)
-    return ClassificationScores(sum(n), *measures, merged_curves([part.curve for part in parts], bins=bins))
+    values = lambda name: [getattr(part, name) for part in parts]
+    both = lambda name: merged_means(n, values(name), values(f"{name}_error"))
+    return ClassificationScores(
+        sum(n),
+        *both("accuracy"),
+        *both("negative_log_likelihood"),
+        *both("brier"),
+        merged_curves(values("curve"), bins=bins),
+    )
 
 
 def merged_means(
     counts: Sequence[int], means: Sequence[float], errors: Sequence[float]
 ) -> tuple[float, float]:
     """The mean of all rows and its standard error, from those of different rows; NaN for one row."""
-    n, means, errors = np.array(counts), np.array(means), np.array(errors)
-    total, mean = int(n.sum()), float(np.average(means, weights=n))
+    n, each, error = np.array(counts), np.array(means), np.array(errors)
+    total, mean = int(n.sum()), float(np.average(each, weights=n))
     if total < 2 or not np.isfinite(mean):
         return mean, float("nan")
-    squares = np.where(n > 1, errors**2 * n * (n - 1), 0.0) + n * (means - mean) ** 2
+    squares = np.where(n > 1, error**2 * n * (n - 1), 0.0) + n * (each - mean) ** 2
     return mean, float(np.sqrt(squares.sum() / (total - 1) / total))
 
 

@@ -87,7 +87,7 @@ def warn_if_dependent(
         f"The columns {', '.join(dependent[:10])}{more} are linearly dependent, like shares that sum to one: "
         "only the prior tells their coefficients apart. Leave one of them out to compare the others with it.",
         IsothermWarning,
-        stacklevel=stacklevel,
+        stacklevel=stacklevel + 1,
     )
 
 

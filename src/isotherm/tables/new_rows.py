@@ -26,7 +26,10 @@ from isotherm.tables.survey import Complete
 from isotherm.tables.table import Columns, Table
 
 _SHOWN = 10  # names or levels listed in a message
-_EMPTY = 'Fill it in, or leave the predictions of such rows empty with `--missing empty`, in Python `missing="empty"`.'
+_EMPTY = (
+    "Fill it in, or leave the predictions of such rows empty with `--missing empty`, in Python "
+    '`missing="empty"`.'
+)
 _OTHER_LEVEL = "Leave such rows out, or sample again from a table that has this level."
 _OTHER_CLASS = "Correct it, or leave the column out: only the scores need it."
 
@@ -166,7 +169,8 @@ class _LevelCheck:
 
     def check(self) -> None:
         if count := self._unknown.count:
-            where = f"It is in row {self._unknown.first + 1} ({count} of {self._unknown.rows} rows have unknown levels)."
+            first, rows = self._unknown.first, self._unknown.rows
+            where = f"It is in row {first + 1} ({count} of {rows} rows have unknown levels)."
             rule = f"one of the levels that the model knows, {_some(self._levels)}"
             raise must(self._name, rule, self._example, f"{where} {self._repair}")
 

@@ -19,9 +19,11 @@ class NpyTable(Table):
 
     def __init__(self, path: Path) -> None:
         self._path, self._source = path, npy(path)
-        row = self._source.row
-        self._is_array = not isinstance(row, dict)
-        self._row = {"x": row} if self._is_array else row
+        row, names = self._source.row, np.lib.format.open_memmap(path, mode="r").dtype.names
+        self._is_array = names is None
+        self._row = (
+            {"x": row} if names is None else {name: row[name] for name in names}
+        )  # in the file's order
         self.kinds = {name: BOOLEANS if x.dtype == bool else NUMBERS for name, x in self._row.items()}
         self.shapes = {name: x.shape for name, x in self._row.items()}
 

@@ -93,7 +93,7 @@ class ParquetTable(Table):
 
 
 def column_values(series: Any) -> np.ndarray:
-    """Return a series of pandas as an array: numbers with NaN, booleans or objects with `None` if values are missing."""
+    """Return a series of pandas as an array, in which NaN or, among objects, `None` is a missing value."""
     import pandas as pd
 
     if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f":

@@ -4,7 +4,6 @@ import hashlib
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 

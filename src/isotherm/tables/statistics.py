@@ -102,8 +102,8 @@ class Levels:
             assert self._example is not None
             row, example = self._example
             rule = f"a column of numbers, or of text with at most {_MAX_LEVELS} different values"
-            repair = f"The column has more, such as this one in row {row + 1}. If it holds names, list it in `exclude`."
-            raise must(self.name, rule, example, repair)
+            where = f"The column has more, such as this one in row {row + 1}."
+            raise must(self.name, rule, example, f"{where} If it holds names, list it in `exclude`.")
         values = [np.float64(v) if self._is_float and isinstance(v, np.integer) else v for v in self._counts]
         texts = [level_text(value) for value in values]
         if len(set(texts)) < len(texts):

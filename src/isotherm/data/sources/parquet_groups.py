@@ -50,7 +50,7 @@ class RowGroups:
         return np.unique(np.searchsorted(self.offsets, index, side="right") - 1)
 
     def between(self, begin: int, end: int) -> Int64[np.ndarray, " g"]:
-        """Return the numbers of the groups that hold the rows from `begin` to `end`, of which there is at least one."""
+        """Return the numbers of the groups that hold the rows from `begin` to `end`; there must be such rows."""
         first, last = np.searchsorted(self.offsets, [begin, end - 1], side="right") - 1
         return np.arange(first, last + 1)
 

@@ -26,10 +26,12 @@ def write_predictions(path: Path, parts: "Iterator[Forecast]", scored: "Scored")
     first = next(parts)
     with replacing(path) as file:
         write, close = (_csv if path.suffix == ".csv" else _parquet)(file)
-        for part in itertools.chain([first], parts):
-            scored.add(part)
-            write(pd.DataFrame(part.columns))
-        close()
+        try:
+            for part in itertools.chain([first], parts):
+                scored.add(part)
+                write(pd.DataFrame(part.columns))
+        finally:
+            close()
     return list(first.columns), first.expected.num_draws
 
 
@@ -61,12 +63,13 @@ def _parquet(file: IO[bytes]) -> Writer:
 
     def write(frame: "pd.DataFrame") -> None:
         nonlocal writer
-        # Classes may be missing from all rows of a part, but not in all parts.
+        # Types are given, since a part whose rows all have no prediction does not show that classes are text.
         schema = pa.schema([(str(name), _type(x.dtype)) for name, x in frame.items()])
         writer = pq.ParquetWriter(file, schema) if writer is None else writer
-        writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
+        table = pa.Table.from_pandas(frame, schema, preserve_index=False)
+        writer.write_table(table.replace_schema_metadata(None))
 
-    return write, lambda: writer.close()
+    return write, lambda: None if writer is None else writer.close()
 
 
 def _type(dtype: Any) -> "pa.DataType":

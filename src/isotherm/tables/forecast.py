@@ -151,7 +151,8 @@ def _predicted(
 def _no_values(model: Fitted, params: Mapping[str, np.ndarray]) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield what `blocks` would for no rows."""
     classes = (len(model.classes),) if model.model == "softmax" else ()
-    yield slice(0, 0), np.empty((len(params["coefficients"]), 0, *classes), np.float32)
+    coefficients = params["coefficients"]
+    yield slice(0, 0), np.empty((len(coefficients), 0, *classes), coefficients.dtype)
 
 
 def outcomes(

@@ -10,6 +10,7 @@ from isotherm.tables import dependence, survey
 from isotherm.tables.encoded import EncodedSource
 from isotherm.tables.families import MODELS
 from isotherm.tables.regression import regression
+from isotherm.tables.statistics import level_codes
 from isotherm.tables.table import MemoryTable
 from support import stored_tables
 from support.made_forecast import options
@@ -224,5 +225,9 @@ def test_a_table_that_changes_while_it_is_used_is_noticed(tmp_path):
     stored_tables.parquet(tmp_path, changed)
     with pytest.raises(ValueError, match=r"table\.parquet has changed since its rows were first read"):
         check_unchanged(data, state)
-    with pytest.raises(ValueError, match="column `sex` holds 'new' now"):
-        next(data.blocks(10))
+    for read in (lambda: data.blocks(10), lambda: data.take(np.arange(3))):
+        with pytest.raises(ValueError, match="has changed since its rows were first read"):
+            read()
+    for value, message in (("new", "column `sex` holds 'new' now"), (None, "has lost a value")):
+        with pytest.raises(ValueError, match=message):
+            level_codes("sex", np.array(["f", value], object), {"f": 0})

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Int64
 
-from isotherm.data.sources.base import Source, check_index, check_range, no_rows
+from isotherm.data.sources.base import Source, check_index, check_range, check_unchanged, no_rows
 from isotherm.tables.design import Design
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import Response
@@ -45,10 +45,14 @@ class Encoder:
 
 
 class EncodedSource(Source):
-    """The rows of a table, for `iso.sample`. `kept` says which rows of the table they are; all of them if `None`."""
+    """The rows of a table, for `iso.sample`.
 
-    def __init__(self, table: Table, encoder: Encoder, kept: Kept | None) -> None:
-        self.table, self.encoder, self.kept = table, encoder, kept
+    `kept` says which rows of the table they are; all of them if `None`. `surveyed` is the state that the table was in
+    when the encoder was made: rows of a table that has changed since are refused.
+    """
+
+    def __init__(self, table: Table, encoder: Encoder, kept: Kept | None, surveyed: str) -> None:
+        self.table, self.encoder, self.kept, self._surveyed = table, encoder, kept, surveyed
 
     @property
     def num_rows(self) -> int:
@@ -63,11 +67,13 @@ class EncodedSource(Source):
     def blocks(self, length: int, begin: int = 0, end: int | None = None) -> Iterator[dict[str, np.ndarray]]:
         """Yield rows, read from the table and encoded."""
         begin, end = check_range(self, length, begin, end)
+        check_unchanged(self.table, self._surveyed)
         return self._blocks(length, begin, end) if begin < end else iter(())
 
     def take(self, index: Int64[np.ndarray, " n"]) -> dict[str, np.ndarray]:
         """Return the rows at `index`; of a Parquet table, from the row groups that hold them."""
         index = check_index(self, index)
+        check_unchanged(self.table, self._surveyed)
         if len(index) == 0:
             return no_rows(self.row)
         out, rows = self.encoder.empty(len(index)), index if self.kept is None else self.kept.rows(index)

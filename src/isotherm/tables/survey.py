@@ -87,7 +87,7 @@ def survey(
         complete.check()
     made = design.finish(standardize=standardize)
     encoder = Encoder(made, response.finish(standardize=standardize))
-    source = EncodedSource(table, encoder, kept if kept.dropped else None)
+    source = EncodedSource(table, encoder, kept if kept.dropped else None, state)
     warn_if_dependent(
         sample, made, lambda: (block["x"] for block in source.blocks(length)), stacklevel=stacklevel + 1
     )

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.compilation import compile_quickly
+from isotherm.compilation import compile_fully, compile_quickly
 from isotherm.data.plans import AllRows, WithReplacement
 from isotherm.data.weighted import Weighted
 from isotherm.gradients.control_variate import ControlVariate
@@ -149,7 +149,7 @@ def _without_moving_anchors(kernel: Kernel) -> Kernel:
     return eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
 
 
-@eqx.filter_jit
+@compile_fully
 def _gradients(
     kernel: Kernel, data: PyTree, positions: PyTree, keys: Key[Array, " m"], batches: Int[Array, ""]
 ) -> PyTree:

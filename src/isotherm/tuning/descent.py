@@ -1,12 +1,12 @@
 """Adam on minibatches from several starting points, where Newton's method fails or costs too much."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.compilation import compile_fully
 from isotherm.data.plans import WithReplacement
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.posterior import Posterior
@@ -44,7 +44,7 @@ def _rms(x: Array) -> Array:
     return jnp.sqrt(jnp.mean(x * x))
 
 
-@eqx.filter_jit
+@compile_fully
 def _descend(
     posterior: Posterior,
     data: PyTree,

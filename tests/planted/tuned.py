@@ -208,8 +208,8 @@ TUNED = (
         "a-tail-at-temperature-one",
         "The rise of U is not measured in units of the temperature.",
         "long_tail",
-        "(rise / T if math.isfinite(rise)",
-        "(rise if math.isfinite(rise)",
+        "_rises(better, data, point, moves[some]) / T",
+        "_rises(better, data, point, moves[some])",
         TAILS,
     ),
     Bug(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.chains.moments import Accumulator
-from isotherm.compilation import compile_quickly
+from isotherm.compilation import compile_fully, compile_quickly
 from isotherm.data.fed import Fed
 from isotherm.gradients.control_variate import Anchor, ControlVariate
 from isotherm.kernel import Kernel
@@ -97,7 +97,7 @@ def restart_averages(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lan
     return program.map(one, lanes)
 
 
-@eqx.filter_jit
+@compile_fully
 def advance(
     program: Program,
     lanes: Lane,

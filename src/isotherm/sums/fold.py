@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.compilation import compile_quickly, compile_untuned
+from isotherm.compilation import compile_fully, compile_quickly, compile_untuned
 from isotherm.data.permutation import permute
 from isotherm.data.stream import Stream, num_rows, padded, put
 from isotherm.sums.compensated import Sum
@@ -204,9 +204,9 @@ def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -
     return jax.lax.fori_loop(0, -(-N // length), write, out)
 
 
-_FOLDS = compile_quickly(_fold), compile_untuned(_fold), eqx.filter_jit(_fold)
-_BLOCK_FOLDS = compile_quickly(_fold_block), compile_untuned(_fold_block), eqx.filter_jit(_fold_block)
-_EACHES = compile_quickly(_each), compile_untuned(_each), eqx.filter_jit(_each)
+_FOLDS = compile_quickly(_fold), compile_untuned(_fold), compile_fully(_fold)
+_BLOCK_FOLDS = compile_quickly(_fold_block), compile_untuned(_fold_block), compile_fully(_fold_block)
+_EACHES = compile_quickly(_each), compile_untuned(_each), compile_fully(_each)
 
 
 def _contiguous(data: PyTree, begin: Int[Array, ""], length: int) -> tuple[PyTree, Bool[Array, " n"]]:

@@ -3,8 +3,8 @@
     python benchmarks/generated.py [--rows 1e5 1e6 1e7] [--columns 20] [--out DIR]
 
 A logistic regression with nothing tuned. Rows are never all in memory, however few they are. A second call is timed,
-so that nothing is compiled. The mode is computed again by Newton's method in NumPy, in float64, from the same rows: the
-mean of the draws may differ from it by the skewness of the posterior, of order sqrt(columns / N) sd, and by chance.
+so that nothing is compiled. The mode is computed again by Newton's method in NumPy, in float64, from the same rows.
+Means of the draws may differ from it by the skewness of the posterior, of order sqrt(columns / N) sd, and by chance.
 """
 
 import argparse

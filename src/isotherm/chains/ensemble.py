@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm.chains.setup import Setup
@@ -54,6 +55,15 @@ class Ensemble:
     def data(self) -> PyTree[Array]:
         """The rows, in the order in which they were given."""
         return self.setup.problem.data
+
+    def of_lanes(self, lanes: np.ndarray) -> "Ensemble":
+        """Return an ensemble that runs some of the lanes, which may be repeated."""
+        kernel = self.kernel
+        if len(self.setups) > 1:
+            sampler = jax.tree.map(lambda x: x[lanes] if eqx.is_array(x) else x, kernel.sampler)
+            kernel = eqx.tree_at(lambda k: k.sampler, kernel, sampler)
+        positions = jax.tree.map(lambda x: x[lanes], self.positions)
+        return dataclasses.replace(self, kernel=kernel, positions=positions, lane_keys=self.lane_keys[lanes])
 
     def setup_of(self, lane: int) -> Setup:
         """Return the setup of a lane."""

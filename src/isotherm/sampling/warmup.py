@@ -8,6 +8,7 @@ from isotherm import keys, tree
 from isotherm.chains.setup import Setup
 from isotherm.data.checks import needs_float64
 from isotherm.data.opening import Opened, brought
+from isotherm.devices import Devices, using
 from isotherm.errors import check_count, must
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
@@ -27,6 +28,7 @@ def warmup(
     batch_size: int | None = None,
     seed: int | Key[Array, ""] = 0,
     progress: bool = True,
+    devices: Devices = None,
 ) -> Setup:
     """Return a setup with starts, coordinates, gradient, batch size and sampler chosen for this posterior.
 
@@ -45,7 +47,8 @@ def warmup(
     - others as for `iso.sample`.
     """
     key = as_key(seed)
-    return tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
+    with using(devices):
+        return tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
 
 
 def tuned(

@@ -25,7 +25,7 @@ from isotherm.data.weighted_blocks import (
     shares_of,
     tickets_of,
 )
-from isotherm.sums.fold import each
+from isotherm.sums.fold import each, each_on_devices
 from isotherm.tuning.tickets import Representatives, copies_of, num_top
 
 _ORDERS = (1, 2)  # whose codes are kept
@@ -170,9 +170,10 @@ def streamed_rows(data: Stream, roots: Roots, size: int) -> StreamedRows:
     most, on_scale = num_top(N), tree.put(scales, np.float32)
     for b, block in enumerate(data.blocks()):
         count, begin = num_rows(block), b * data.block_length
-        on_device = jax.tree.map(put, padded(block, data.block_length))
-        work = data.num_rows * data.width
-        found = each(_Codes(roots), on_device, on_scale, numbers_per_row=_NUMBERS_PER_ROW, work=work)
+        same_length, work = padded(block, data.block_length), data.num_rows * data.width
+        found = each_on_devices(
+            _Codes(roots), same_length, on_scale, numbers_per_row=_NUMBERS_PER_ROW, work=work
+        )
         coded = np.stack([np.asarray(x)[:count] for x in found])
         for k in range(len(scales)):
             counts[k, b] = np.bincount(coded[k], minlength=256)

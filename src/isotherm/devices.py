@@ -6,9 +6,9 @@ Rows are split over devices in passes, and chains in sampling. On one device not
 import contextlib
 import functools
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -21,6 +21,8 @@ Devices = int | Sequence[jax.Device] | None
 
 AXIS = "devices"
 EVERYWHERE, SPLIT = PartitionSpec(), PartitionSpec(AXIS)
+
+_FEWEST_LANES = 2
 
 _CHOSEN: ContextVar[tuple[jax.Device, ...] | None] = ContextVar("devices", default=None)
 
@@ -47,13 +49,9 @@ def current() -> tuple[jax.Device, ...]:
     chosen = _CHOSEN.get()
     if chosen is not None:
         return chosen
-    # Without a choice of the user's, JAX uses the first of the local devices.
-    return tuple(jax.local_devices()) if jax.config.read("jax_default_device") is None else (_default(),)
-
-
-def _default() -> jax.Device:
-    (device,) = jax.device_put(np.zeros(())).devices()
-    return device
+    if cast(Any, jax.config).jax_default_device is None:
+        return tuple(jax.local_devices())
+    return tuple(jax.device_put(np.zeros(())).devices())
 
 
 def _checked(devices: int | Sequence[jax.Device]) -> tuple[jax.Device, ...]:
@@ -126,6 +124,29 @@ def _split(x: Array | np.ndarray, devices: tuple[jax.Device, ...]) -> Array:
             piece = module.concatenate([piece, module.repeat(piece[-1:], missing, axis=0)])
         pieces.append(jax.device_put(piece, device))
     return jax.make_array_from_single_device_arrays((each * len(devices), *x.shape[1:]), sharding, pieces)
+
+
+def for_lanes(lanes: int) -> tuple[tuple[jax.Device, ...], int]:
+    """Return the devices that run so many chains, and how many chains each of them has.
+
+    A device has two or more, unless there is only one: one chain rounds differently from several, which agree.
+    """
+    chosen = current()
+    chosen = chosen[: max(1, -(-lanes // _FEWEST_LANES))]
+    return chosen, -(-lanes // len(chosen))
+
+
+def in_groups(f: Callable[..., PyTree[Array]], size: int, *arrays: PyTree[Array]) -> PyTree[Array]:
+    """Return `f(*arrays)`, computed for `size` chains at a time: bits do not depend on the number of groups.
+
+    All arrays have a leading axis of chains. The last group is filled up with the first chains.
+    """
+    count = jax.tree.leaves(arrays)[0].shape[0]
+    if count <= size:
+        return f(*arrays)
+    groups = np.arange(-(-count // size) * size).reshape(-1, size) % count
+    parts = [f(*jax.tree.map(lambda x, group=group: x[group], arrays)) for group in groups]
+    return jax.tree.map(lambda *xs: jax.numpy.concatenate(xs)[:count], *parts)
 
 
 def placed(x: PyTree[Any], specs: PyTree[PartitionSpec], devices: tuple[jax.Device, ...]) -> PyTree[Array]:

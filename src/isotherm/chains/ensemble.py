@@ -1,6 +1,7 @@
 """Chains that run side by side: those of one setup, or of several in a sweep that differ only in numbers."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,12 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
+from isotherm import devices, tree
 from isotherm.chains.setup import Setup
 from isotherm.compilation import compile_quickly
 from isotherm.kernel import Kernel
-from isotherm.keys import chain_keys
+from isotherm.keys import keys_of
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 
@@ -75,7 +77,10 @@ def ensemble_of(
 ) -> Ensemble:
     """Return an ensemble of setups of one shape. Chains start at `positions`, one set of free parameters each."""
     kernel = setups[0].kernel
-    positions, lane_keys = _placed(kernel.preconditioner, positions, key, length.num_chains)
+    place = functools.partial(_placed, kernel.preconditioner)
+    numbers = tree.put(np.arange(length.num_chains), np.int32)
+    size = devices.for_lanes(length.num_chains)[1]
+    positions, lane_keys = devices.in_groups(lambda *args: place(key, *args), size, positions, numbers)
     if len(setups) > 1:
         stacked = _stack([setup.sampler for setup in setups], length.num_chains)
         kernel = eqx.tree_at(lambda k: k.sampler, kernel, stacked)
@@ -86,12 +91,15 @@ def ensemble_of(
 
 @compile_quickly
 def _placed(
-    preconditioner: Preconditioner | None, positions: PyTree[Array], key: Key[Array, ""], num_chains: int
+    preconditioner: Preconditioner | None,
+    key: Key[Array, ""],
+    positions: PyTree[Array],
+    numbers: Int[Array, " chains"],
 ) -> tuple[PyTree[Array], Key[Array, " chains"]]:
     """Return the positions in the coordinates of the sampler, and the chains' keys."""
     if preconditioner is not None:
         positions = jax.vmap(preconditioner.from_params)(positions)
-    return positions, chain_keys(key, num_chains)
+    return positions, keys_of(key, numbers)
 
 
 def groups_of_one_shape(setups: Sequence[Setup]) -> list[list[int]]:

@@ -82,15 +82,14 @@ def _laid_out(
 ) -> tuple[PyTree[Array], Fed]:
     """Return the rows on the device, and where they are. With several devices, each has those of its lanes."""
     shape = (lanes, steps, kernel.batch_size)
-    spread = placement is not None and placement.several
-    rows_each = math.prod(shape) // (len(placement.devices) if spread else 1)
+    several = None if placement is None or not placement.several else placement
+    place = put if several is None else several.split
+    rows_each = math.prod(shape) // (1 if several is None else len(several.devices))
     places = (np.arange(math.prod(shape), dtype=np.int32) % rows_each).reshape(shape)
-    weights = None if drawn.weights is None else drawn.weights.reshape(shape)
+    weights = None if drawn.weights is None else place(drawn.weights.reshape(shape))
     factor = kernel.minibatch.noise_factor(kernel.num_data, kernel.batch_size)
-    fed = Fed(places, weights, np.full(lanes, begin, np.int32), factor)
-    if spread:
-        return placement.split((drawn.rows, fed))
-    return jax.tree.map(put, (drawn.rows, fed))
+    fed = Fed(place(places), weights, place(np.full(lanes, begin, np.int32)), factor)
+    return jax.tree.map(place, drawn.rows), fed
 
 
 def _named(kernel: Kernel, keys: Key[Array, " lanes"], begin: int, steps: int) -> np.ndarray:

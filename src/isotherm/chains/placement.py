@@ -4,6 +4,7 @@ No lane needs anything of another, so devices do not communicate. What all lanes
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import equinox as eqx
@@ -17,9 +18,6 @@ from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
 from isotherm.compilation import compile_quickly
 from isotherm.devices import AXIS, EVERYWHERE, SPLIT
-
-# A device with one lane rounds differently from one with several, which agree bit for bit.
-_FEWEST_LANES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +35,7 @@ class Placement:
     def of(ensemble: Ensemble) -> "Placement":
         """Return the placement of an ensemble on the devices in use, or on some of them if it has few lanes."""
         lanes = len(ensemble.lane_keys)
-        chosen = devices.current()
-        return Placement(chosen[: max(1, -(-lanes // _FEWEST_LANES))], lanes)
+        return Placement(devices.for_lanes(lanes)[0], lanes)
 
     @property
     def several(self) -> bool:
@@ -113,7 +110,7 @@ def _specs(program: loop.Program) -> loop.Program:
         program,
         kernel=kernel,
         data=divided(program.data, EVERYWHERE if program.feed is None else SPLIT),
-        keys=SPLIT,
+        keys=divided(program.keys, SPLIT),
         anchors=divided(program.anchors, SPLIT),
         feed=divided(program.feed, SPLIT),
     )
@@ -152,5 +149,5 @@ def _restart_averages(mesh: Mesh, program: loop.Program, lanes: loop.Lane, time:
 def _advance(
     mesh: Mesh, program: loop.Program, lanes: loop.Lane, numbers: tuple[Array, Array, Array], capacity: int
 ) -> tuple[loop.Lane, loop.Kept]:
-    run = lambda *args: loop._advance(*args, capacity)
+    run = functools.partial(loop._advance, capacity=capacity)
     return _on_devices(run, mesh, program, lanes, numbers, (SPLIT, PartitionSpec(None, AXIS)))

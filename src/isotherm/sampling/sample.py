@@ -66,8 +66,8 @@ def sample(
     - `gradient`: how the force is estimated; `iso.Minibatch()` if `None`.
     - `preconditioner`: coordinates in which the chains move; those of the parameters if `None`.
     - `progress`: show a bar, on a terminal or in a notebook.
-    - `devices`: the devices of this process to use, or their number; all if `None`. Rows are split over them where all
-      rows are summed, and chains where they are sampled.
+    - `devices`: those of this process to use, or their number; all if `None`. Sums over all rows are split over them,
+      and then the chains.
     """
     key = as_key(seed)
     length = _checked_length(num_chains, num_draws)

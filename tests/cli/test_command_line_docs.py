@@ -71,7 +71,7 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
             name = re.match(r"# (\S+)\n", text)
             assert name is not None
             Path(name.group(1)).write_text(text)
-    assert count == 5
+    assert count == 7
     summary = iso.load("run/draws.iso").summary()
     for name, mean, sd in zip(("intercept", "age", "dose", "sex=m"), *exact(frame), strict=True):
         row = summary[name]
@@ -82,11 +82,14 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
         "marginals.png",
         "temperatures.png",
     }
+    large = iso.load("large/draws.iso").summary()  # of the same rows in another order
+    for name, mean, sd in zip(("intercept", "age", "dose", "sex=m"), *exact(frame), strict=True):
+        assert abs(large[name].mean - mean) < LIMIT * large[name].mcse + sd / N
     found, (mean, _) = pd.read_csv("predictions.csv"), exact(frame)
     expected = mean[0] + np.stack([new.age, new.dose, new.sex == "m"], axis=1).astype(float) @ mean[1:]
     # The posterior sd of the expected response is 0.5; its mean over draws has an error of 5 % of that.
     assert np.abs(found["mean"] - expected).max() < 0.2
     # The width has a standard error of 2 % from 2,000 outcomes and of 1.6 % from sigma.
     assert np.abs((found.high - found.low) / (2 * 1.645 * 12) - 1).max() < 0.15
-    for folder in ("run", "own"):
+    for folder in ("run", "own", "large"):
         assert "passed" in Path(folder, "report.html").read_text()

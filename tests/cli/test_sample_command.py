@@ -285,6 +285,17 @@ def test_the_cost_grows_with_the_steps_and_not_with_the_fixed_costs(monkeypatch)
     )
 
 
+def test_steps_on_rows_that_are_not_in_memory_are_not_timed(monkeypatch):
+    """Each trial would read the data again."""
+    monkeypatch.setattr(iso, "sample", None)
+    problem = SimpleNamespace(posterior=None, data=iso.data.arrays({"x": np.ones(3)}))
+    tuned = SimpleNamespace(batch_size=32, thinning=7, burn_in=0, passes=12.0, seconds=30.0)
+    estimate = cost.measure(problem, tuned, {}, effort=1.0)
+    assert estimate == Cost(
+        30.0, "the warm-up took 12 passes over the data, 30 s; the rest is likely to take about as long"
+    )
+
+
 def test_durations_are_in_a_suitable_unit():
     assert [cost.duration(s) for s in (0.2, 40.0, 100.0, 4000.0, 10000.0)] == [
         "about 1 s",

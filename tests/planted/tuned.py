@@ -135,8 +135,8 @@ TUNED = (
         "refreshes-where-the-host-looks-in",
         "Chunks run past the step at which anchors are due.",
         "_steps_to_the_next_event",
-        "events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every)",
-        "events = (ensemble.kernel.minibatch.rearrange_every,)",
+        "events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every, portion)",
+        "events = (ensemble.kernel.minibatch.rearrange_every, portion)",
         MOVING,
     ),
     Bug(

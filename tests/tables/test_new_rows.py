@@ -7,8 +7,10 @@ import pytest
 
 from isotherm.draws.record import About
 from isotherm.tables import forecast as module
-from isotherm.tables.fitted import fitted, new_rows
+from isotherm.tables.fitted import fitted
 from isotherm.tables.forecast import forecast
+from isotherm.tables.new_rows import NewTable
+from isotherm.tables.table import MemoryTable
 from support.made_forecast import made_forecast, table
 from support.made_run import made_draws
 
@@ -16,6 +18,14 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 ROWS = 200
 NEW = table(ROWS, seed=1)
+
+
+def new_rows(model, columns, *, missing):
+    given = MemoryTable(columns)
+    reading, rows = NewTable(model, given, missing=missing), np.arange(given.num_rows)
+    reading.see(columns, rows)
+    reading.finish()
+    return reading.rows(columns, rows)
 
 
 def test_levels_are_those_that_the_run_has_seen():

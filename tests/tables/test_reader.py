@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import sys
 
 import numpy as np
 import pandas as pd
@@ -31,8 +32,10 @@ def test_every_kind_of_file_has_the_same_columns(name, tmp_path):
     assert table.columns["b"].tolist() == [0.5, -1.5, 2.0]
     assert table.columns["c"].tolist() == ["x", "y", "x"]
     assert table.columns["d"].tolist() == [1, 0, 1]
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert table.describe() == {"file": name, "rows": 3, "columns": 4, "sha256": sha256}
+    described = table.describe()
+    assert (described["file"], described["rows"], described["columns"]) == (name, 3, 4)
+    if path.suffix != ".parquet":  # those are identified by their footers
+        assert described["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_arrays_are_taken_as_they_are(tmp_path):
@@ -61,7 +64,7 @@ def test_missing_values_are_kept(tmp_path):
         ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read"),
         ("t.xlsx", "a", r"a file that ends in \.csv"),
         ("t.npy", "hello", "cannot be read"),
-        ("t.parquet", "hello", "cannot be read"),
+        ("t.parquet", "hello", "t.parquet is not a Parquet file, or is truncated or damaged"),
     ],
 )
 def test_files_that_are_not_tables_are_refused(name, text, message, tmp_path):
@@ -77,11 +80,8 @@ def test_objects_are_not_unpickled(tmp_path):
 
 
 def test_parquet_without_its_extra_names_it(tmp_path, monkeypatch):
-    def absent(*_, **__):
-        raise ImportError("pyarrow")
-
     path = write(tmp_path / "t.parquet")
-    monkeypatch.setattr(pd, "read_parquet", absent)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"isotherm\[parquet\]"):
         read_table(path)
 

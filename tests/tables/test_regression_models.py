@@ -7,9 +7,11 @@ import pytest
 import scipy.stats
 
 import isotherm as iso
-from isotherm.tables.design import Standardized, design
+from isotherm.tables.design import DesignPass
 from isotherm.tables.families import MODELS, Likelihood, Prior
 from isotherm.tables.regression import regression
+from isotherm.tables.standardized import Standardized
+from isotherm.tables.table import MemoryTable
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -34,6 +36,19 @@ X = np.stack([np.ones(N), AGE, DOSE, SEX == "m"], axis=1).astype(float)
 def made(model, **options):
     columns = COLUMNS | {"y": TARGETS[model]}
     return regression(model, columns, "y", ["age", "dose", "sex"], **options)
+
+
+def design(columns, features, *, categorical=(), standardize=True):
+    table = MemoryTable(columns)
+    reading = DesignPass(table, features, categorical)
+    reading.see(columns, np.arange(table.num_rows))
+    return reading.finish(standardize=standardize)
+
+
+def encoded(design, columns):
+    x = np.empty((len(next(iter(columns.values()))), len(design.names)), np.float32)
+    design.encode(columns, x)
+    return x
 
 
 def on_device(rows):
@@ -125,14 +140,18 @@ def test_priors_do_not_depend_on_units():
 
 
 def test_categories_are_compared_with_their_first_level():
-    found = design({"c": np.array([3, 1, 2, 1])}, ["c"], categorical=["c"], standardize=False)
+    columns = {"c": np.array([3, 1, 2, 1])}
+    found = design(columns, ["c"], categorical=["c"], standardize=False)
     assert found.names == ("c=2", "c=3")
     assert found.levels == {"c": ["1", "2", "3"]}
-    assert found.x.tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
-    flat = design({"x": np.array([[1.0, 2.0], [3.0, 5.0], [5.0, 2.0], [3.0, 3.0]])}, ["x"])
+    assert encoded(found, columns).tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
+    matrix = {"x": np.array([[1.0, 2.0], [3.0, 5.0], [5.0, 2.0], [3.0, 3.0]])}
+    flat = design(matrix, ["x"])
     assert flat.names == ("x.0", "x.1")
     assert flat.center.tolist() == [3.0, 3.0]
-    assert np.allclose(flat.x, np.array([[-2, -1], [0, 2], [2, -1], [0, 0]]) / np.sqrt([2, 1.5]))
+    assert np.allclose(
+        encoded(flat, matrix), np.array([[-2, -1], [0, 2], [2, -1], [0, 0]]) / np.sqrt([2, 1.5])
+    )
 
 
 def test_the_probability_is_that_of_the_positive_level():

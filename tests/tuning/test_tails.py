@@ -24,7 +24,7 @@ def tail_of(posterior, data, start):
     density, spread = in_coordinates(posterior, metric.preconditioner), float(posterior.temperature) ** 0.5
     rows = Probe(density, data, tree.zeros_like(start), spread).all_rows(key=jax.random.key(1))
     expanded = control(posterior, metric.point, 2)
-    tail, passes = long_tail(expanded, data, metric.point, iso.data.Weighted(rows.tickets(2)))
+    tail, passes = long_tail(expanded, data, metric.point, rows.plan(2))
     assert 0 <= passes < 15
     return tail, float(np.asarray(top.point.theta).ravel()[0]), metric
 

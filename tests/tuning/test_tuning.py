@@ -17,7 +17,7 @@ from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
 from isotherm.tuning.probe import Probe, _bins, _spread_out
 from isotherm.tuning.sketch import sketch
-from isotherm.tuning.tickets import Rows
+from isotherm.tuning.tickets import RowsInMemory
 from support.monte_carlo import LIMIT
 
 RNG = np.random.default_rng(0)
@@ -109,10 +109,15 @@ def test_whitened_curvature_is_the_identity():
     assert (np.argmax(np.abs(correlation), axis=0) == np.arange(3)).all()
 
 
+def tickets_of(plan):
+    """Return the tickets of each row, from its weight: (sum of tickets) / (N tickets)."""
+    return np.rint(plan.total / len(plan.weights) / np.asarray(plan.weights, np.float64)).astype(int)
+
+
 def test_tickets_follow_the_noise_and_lower_it():
     squares = np.array([np.ones(1000), np.where(np.arange(1000) % 100, 1e-6, 1.0), np.zeros(1000)])
-    rows = Rows(tuple(jnp.asarray(np.sqrt(squares), jnp.float32)), 1, 0.0)
-    tickets = np.asarray(rows.tickets(1))
+    rows = RowsInMemory(jnp.arange(1000), tuple(jnp.asarray(np.sqrt(squares), jnp.float32)), 1, 0.0)
+    tickets = tickets_of(rows.plan(1))
     assert (tickets >= 1).all()
     assert tickets.sum() == 2000  # of one shape, whatever the noise
     assert tickets[::100].min() > 80
@@ -121,16 +126,19 @@ def test_tickets_follow_the_noise_and_lower_it():
     np.testing.assert_allclose(equal, 1000 * squares.sum(axis=1), rtol=1e-6)
     assert weighted[1] < equal[1] / 40
     assert weighted[1] == pytest.approx(2000 * np.sum(squares[1] / tickets), rel=0.02)  # tickets are integers
-    assert (np.asarray(rows.tickets(2)) == 2).all()
-    assert set(rows.top(1)) >= set(range(0, 1000, 100))
+    assert (tickets_of(rows.plan(2)) == 2).all()
+    chosen = rows.representatives(1)
+    assert set(chosen.index[: chosen.num_top]) >= set(range(0, 1000, 100))
+    assert np.array_equal(np.asarray(chosen.rows), chosen.index)
+    assert chosen.copies.sum() == pytest.approx(1000)
 
 
 @pytest.mark.slow
 def test_tickets_of_many_rows_add_up():
     """Running sums of 32 bits would be wrong by hundreds at 2^25 rows, and rows at the end would lose theirs."""
     N = 2**25
-    rows = Rows((jnp.full(N, 0.7, jnp.float32),), 1, 0.0)
-    tickets = np.asarray(rows.tickets(0))
+    rows = RowsInMemory(jnp.arange(N), (jnp.full(N, 0.7, jnp.float32),), 1, 0.0)
+    tickets = tickets_of(rows.plan(0))
     assert tickets.min() == tickets.max() == 2
 
 
@@ -170,7 +178,9 @@ def test_the_probe_measures_the_noise():
     )  # 30 squares of normal numbers: 5 x 0.26 / sqrt(...)
     equal, _ = rows.noise()
     assert equal[2] < 0.1 * equal[1] < 0.01 * equal[0]
-    worst = probe.lead(density, iso.WithReplacement(), np.zeros(0, int), key=jax.random.key(1))
+    chosen = rows.representatives(0)
+    weights = rows.weights(0, iso.WithReplacement(), chosen)
+    worst = probe.lead(density, chosen, weights, key=jax.random.key(1))
     moment = 2000 * at(a).T @ at(a)
     assert worst == pytest.approx(np.linalg.eigvalsh(moment)[-1], rel=0.1)
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Int, Key, PyTree
 from isotherm import devices, tree
 from isotherm.chains.setup import Setup
 from isotherm.compilation import compile_quickly
+from isotherm.data.stream import Stream
 from isotherm.kernel import Kernel
 from isotherm.keys import keys_of
 from isotherm.preconditioner import Preconditioner
@@ -54,7 +55,7 @@ class Ensemble:
         return self.setup.burn_in + self.length.num_draws * self.setup.thinning
 
     @property
-    def data(self) -> PyTree[Array]:
+    def data(self) -> PyTree[Array] | Stream:
         """The rows, in the order in which they were given."""
         return self.setup.problem.data
 

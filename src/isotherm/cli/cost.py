@@ -24,10 +24,14 @@ class Cost:
 def measure(problem: "Problem", warmup: "Setup", settings: dict[str, Any], *, effort: float) -> Cost:
     """Return the estimated cost of a run, from timing ever more steps of its chains.
 
-    The run reuses what is compiled here.
+    The run reuses what is compiled here. Steps on rows that are not in memory are not timed, since each trial would
+    read the data again: the estimate is then the time of the warm-up.
     """
     import isotherm as iso
 
+    warmed_up = f"the warm-up took {warmup.passes:.0f} passes over the data, {warmup.seconds:.0f} s"
+    if isinstance(problem.data, iso.data.Source):
+        return Cost(warmup.seconds, f"{warmed_up}; the rest is likely to take about as long")
     chains, n = settings.get("num_chains", 4), settings.get("batch_size") or warmup.batch_size
     thinning = settings.get("thinning") or warmup.thinning
     burn_in = warmup.burn_in if settings.get("burn_in") is None else settings["burn_in"]
@@ -65,9 +69,7 @@ def measure(problem: "Problem", warmup: "Setup", settings: dict[str, Any], *, ef
     whole = run * (1 + _DIAGNOSIS * effort) + (compilation if effort else 0.0)
     text = (
         f"{duration(whole)} left: sampling takes {duration(run)} ({chains} x {draws:,} draws x {thinning} steps of "
-        f"{n:,} rows)"
-        + (", the diagnosis the rest" if effort else "")
-        + f"; the warm-up took {warmup.passes:.0f} passes over the data, {warmup.seconds:.0f} s"
+        f"{n:,} rows)" + (", the diagnosis the rest" if effort else "") + f"; {warmed_up}"
     )
     return Cost(whole, text)
 

@@ -11,7 +11,7 @@ from isotherm.cli.arguments import Subparsers, add_command, probability, seed
 from isotherm.cli.messages import fail, printer
 
 if TYPE_CHECKING:
-    from isotherm.tables.forecast import Forecast
+    from isotherm.tables.scored import Scored
 
 _SUFFIXES = (".csv", ".parquet")
 
@@ -29,7 +29,9 @@ def add_predict(commands: Subparsers) -> None:
     )
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `isotherm sample` wrote")
     parser.add_argument(
-        "table", type=Path, metavar="TABLE", help="new rows: a .csv, .tsv, .parquet, .npz or .npy file"
+        "table",
+        metavar="TABLE",
+        help="new rows: a .csv, .tsv, .parquet, .npz or .npy file, or a folder of Parquet files or its URI",
     )
     parser.add_argument(
         "--out",
@@ -67,7 +69,7 @@ def predict(options: argparse.Namespace) -> int:
         return fail(
             options, f"{options.out} already exists; use --force to replace it, or --out to write elsewhere"
         )
-    if options.out.resolve() == options.table.resolve():
+    if options.out.resolve() == Path(options.table).resolve():
         return fail(options, f"{options.out} is the input table; use --out to write elsewhere")
     try:
         return _run(options)
@@ -77,34 +79,36 @@ def predict(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from isotherm.cli.folder import read_run
+    from isotherm.cli.written import write_predictions
     from isotherm.tables.fitted import fitted
-    from isotherm.tables.forecast import forecast
-    from isotherm.tables.reader import read_table
+    from isotherm.tables.forecast import forecasts
+    from isotherm.tables.reader import open_table
+    from isotherm.tables.scored import Scored
 
-    began, say = time.perf_counter(), printer(options)
+    began, say, scored = time.perf_counter(), printer(options), Scored()
     draws, summary, diagnosis = read_run(options.run_folder)
-    fitted(draws)  # refuse an unsuitable run before a large table is read
+    model = fitted(draws)  # refuse an unsuitable run before a large table is read
     assessment = summary if diagnosis is None else diagnosis
-    found = forecast(
+    parts = forecasts(
         draws,
-        read_table(options.table).columns,
+        open_table(options.table),
         interval=options.interval,
         seed=options.seed,
         missing=options.missing,
+        progress=True,
     )
-    _write(options.out, found)
-    rows, empty = len(found.complete), int((~found.complete).sum())
+    names, num_draws = write_predictions(options.out, parts, scored)
     code = 1 if assessment.problems else 0
     if code:
         print(f"isotherm: {assessment.verdict}", file=sys.stderr)
-    say(f"{draws.about.title}: {rows:,} rows, {found.expected.num_draws:,} draws")
-    if empty:
-        say(f"{empty:,} rows have a missing value; their predictions are empty")
-    if found.model.model == "logistic":
-        say(f"`probability` is the probability of {found.model.target} = {found.model.classes[1]}")
-    if found.scores is not None:
-        say(f"\nscored against `{found.model.target}` of the table\n{found.log_likelihood}{found.scores}")
-    say(f"predictions {options.out}: {', '.join(found.columns)}")
+    say(f"{draws.about.title}: {scored.rows:,} rows, {num_draws:,} draws")
+    if scored.empty:
+        say(f"{scored.empty:,} rows have a missing value; their predictions are empty")
+    if model.model == "logistic":
+        say(f"`probability` is the probability of {model.target} = {model.classes[1]}")
+    if scored.scores is not None:
+        say(f"\nscored against `{model.target}` of the table\n{scored.density}{scored.scores}")
+    say(f"predictions {options.out}: {', '.join(names)}")
     if options.json:
         from isotherm.reporting.to_json import plain
 
@@ -113,12 +117,12 @@ def _run(options: argparse.Namespace) -> int:
             "ok": code == 0,
             "verdict": assessment.verdict,
             "problems": list(assessment.problems),
-            "rows": rows,
-            "rows_without_prediction": empty,
+            "rows": scored.rows,
+            "rows_without_prediction": scored.empty,
             "interval": options.interval,
-            "columns": list(found.columns),
-            "classes": list(found.model.classes),
-            "scores": _scores(found),
+            "columns": names,
+            "classes": list(model.classes),
+            "scores": _scores(scored),
             "seconds": round(time.perf_counter() - began, 1),
             "files": [str(options.out)],
         }
@@ -126,29 +130,11 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
-def _write(path: Path, forecast: "Forecast") -> None:
-    """Write the whole file or nothing."""
-    import pandas as pd
-
-    from isotherm.errors import missing_extra
-    from isotherm.storage import replacing
-
-    frame = pd.DataFrame(forecast.columns)
-    with replacing(path) as file:
-        if path.suffix == ".csv":
-            frame.to_csv(file, index=False, float_format="%.7g")  # all the digits of a 32-bit float
-            return
-        try:
-            frame.to_parquet(file, index=False)
-        except ImportError as error:
-            raise missing_extra(path.name, "parquet") from error
-
-
-def _scores(forecast: "Forecast") -> dict[str, Any] | None:
+def _scores(scored: "Scored") -> dict[str, Any] | None:
     """Return the scores by name; each error is the standard error over rows."""
     from isotherm.scores.regression import RegressionScores
 
-    density, scores = forecast.log_likelihood, forecast.scores
+    density, scores = scored.density, scored.scores
     if density is None or scores is None:
         return None
     record = {

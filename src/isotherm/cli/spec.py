@@ -5,12 +5,16 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isotherm.draws.record import About
 from isotherm.errors import must
 from isotherm.loading import load_function
 
+if TYPE_CHECKING:
+    from isotherm.tables.table import Table
+
+_SMALL_BYTES = 2**28  # of the rows of a table that are loaded
 _TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
 _SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
 _KEYS = {
@@ -97,17 +101,19 @@ def _text(path: Path) -> str:
 
 
 def make_problem(spec: Spec) -> Problem:
-    """Read the data and return the problem that the spec describes."""
-    table = None
-    if "path" in spec.data:
-        from isotherm.tables.reader import read_table
+    """Read the data and return the problem that the spec describes.
 
-        table = read_table(spec.folder / spec.data["path"])
+    Rows of a large table are not loaded: they are read when they are needed.
+    """
+    from isotherm.tables.table import MemoryTable
+
+    table = _table(spec)
     source = {} if table is None else table.describe()
     labels: dict[str, list[list[str]]] = {}
     if spec.model is None:
         assert spec.function is not None
-        made = load_function(spec.function, spec.folder)(*([] if table is None else [table.columns]))
+        columns = [table.columns] if isinstance(table, MemoryTable) else []
+        made = load_function(spec.function, spec.folder)(*columns)
         about = About(spec.title or f"Posterior of {spec.function}", {"function": spec.function}, source)
     else:
         from isotherm.tables.families import Prior
@@ -116,14 +122,35 @@ def make_problem(spec: Spec) -> Problem:
         assert table is not None
         arguments = {k: v for k, v in spec.data.items() if k not in ("path", "target", "features")}
         target, features = spec.data["target"], spec.data.get("features")
-        made = regression(spec.model, table.columns, target, features, **arguments, prior=Prior(**spec.prior))
+        made = regression(spec.model, table, target, features, **arguments, prior=Prior(**spec.prior))
         title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
         about, labels = About(title, made.description, source), made.labels
     try:
         posterior, data, init = made
     except (TypeError, ValueError) as error:
         raise must("function", "a function that returns (posterior, data, init)", made) from error
-    return Problem(posterior, data, init, about, labels)
+    return Problem(posterior, _loaded_if_small(data), init, about, labels)
+
+
+def _table(spec: Spec) -> "Table | None":
+    """Return the table of the spec. A function of the user gets its columns in memory."""
+    from isotherm.tables.reader import open_table, read_table
+
+    if "path" not in spec.data:
+        return None
+    path = spec.data["path"]
+    path = path if "://" in path else spec.folder / path
+    return open_table(path) if spec.function is None else read_table(path)
+
+
+def _loaded_if_small(data: Any) -> Any:
+    """Return the rows of a small table as arrays, which chains reach faster than those of a file."""
+    from isotherm.data.sources.base import row_bytes
+    from isotherm.tables.encoded import EncodedSource
+
+    if isinstance(data, EncodedSource) and data.num_rows * row_bytes(data.row) <= _SMALL_BYTES:
+        return data.in_memory()
+    return data
 
 
 def _check(section: Any, name: str) -> None:

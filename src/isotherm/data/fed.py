@@ -46,9 +46,9 @@ class Fed(MinibatchPlan):
     - `factor`: the noise factor of the plan that drew the rows.
     """
 
-    places: Int[Array, "steps n"]
-    weights: Float[Array, "steps n"] | None
-    begin: Int[Array, ""]
+    places: Int[Array, "*lanes steps n"]
+    weights: Float[Array, "*lanes steps n"] | None
+    begin: Int[Array, "*lanes"]
     factor: float = eqx.field(static=True)
     half: float | None = eqx.field(static=True, default=None)
 

@@ -11,10 +11,11 @@ from jaxtyping import PyTree
 
 from isotherm import tree
 from isotherm.data.checks import InfiniteRows
+from isotherm.data.fingerprint import of_source
 from isotherm.data.sources.arrays import arrays
 from isotherm.data.sources.base import Source, check_unchanged
 from isotherm.data.sparse import is_sparse
-from isotherm.data.stream import Stream, block_length_of, put, read_ahead, sample_size
+from isotherm.data.stream import Stream, block_length_of, narrowed, put, read_ahead, sample_size
 from isotherm.errors import must
 
 _MOST_ROWS = 4096  # rows with infinite values that are kept
@@ -29,6 +30,7 @@ class Opened:
     sample: PyTree[np.ndarray]
     sample_index: np.ndarray
     infinite: tuple[InfiniteRows, ...]
+    fingerprint: str
     argument: str = "data"
 
     @property
@@ -39,12 +41,9 @@ class Opened:
     def stream(self) -> Stream:
         """Return the rows in the dtypes that JAX gives them in its present mode."""
         dtypes = tuple(_dtype(x.dtype) for x in jax.tree.leaves(self.source.row))
-        nothing = jax.tree.map(lambda x: np.empty((0, *x.shape), x.dtype), self.source.row)
-        unplaced = Stream(
-            self.source, self.state, dtypes, block_length_of(self.source), nothing, self.sample_index
-        )
-        sample = jax.tree.map(put, unplaced.narrowed(self.sample))
-        return dataclasses.replace(unplaced, sample=sample)
+        sample = jax.tree.map(put, narrowed(self.sample, dtypes))
+        length = block_length_of(self.source)
+        return Stream(self.source, self.state, dtypes, length, sample, self.sample_index, self.fingerprint)
 
 
 def opened(source: Source, *, argument: str = "data") -> Opened:
@@ -66,7 +65,7 @@ def opened(source: Source, *, argument: str = "data") -> Opened:
     sample = [np.concatenate(x)[order] for x in zip(*pieces, strict=True)]
     structured = jax.tree.unflatten(jax.tree.structure(source.row), sample)
     infinite = tuple(x for check in checks if (x := check.result()) is not None)
-    return Opened(source, state, structured, index[order], infinite, argument)
+    return Opened(source, state, structured, index[order], infinite, of_source(source), argument)
 
 
 def brought(data: PyTree | Source | Opened) -> PyTree | Opened:

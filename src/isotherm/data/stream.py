@@ -4,7 +4,7 @@ import dataclasses
 import math
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -32,6 +32,7 @@ class Stream:
     - `dtypes`: one for each leaf, in which rows are put on the device.
     - `block_length`: the number of rows in a block. It does not depend on the device.
     - `sample`, `sample_index`: random rows on the device, in random order, and their numbers.
+    - `fingerprint`: a hash of some of the rows, when they were checked.
     """
 
     source: Source
@@ -40,6 +41,7 @@ class Stream:
     block_length: int
     sample: PyTree[Array]
     sample_index: np.ndarray
+    fingerprint: str
 
     @property
     def num_rows(self) -> int:
@@ -83,10 +85,7 @@ class Stream:
 
     def narrowed(self, rows: PyTree[Any]) -> PyTree[Array | np.ndarray]:
         """Return rows in the dtypes that they have on the device."""
-        leaves, structure = jax.tree.flatten(rows)
-        with np.errstate(over="ignore"):  # numbers too large for 32 bits are among the infinite ones
-            narrow = [x if x.dtype == t else x.astype(t) for x, t in zip(leaves, self.dtypes, strict=True)]
-        return structure.unflatten(narrow)
+        return narrowed(rows, self.dtypes)
 
 
 class Drawn(eqx.Module):
@@ -153,6 +152,14 @@ def padded(block: PyTree[Array | np.ndarray], length: int) -> PyTree[Array | np.
         return block
     more = lambda x: np.concatenate([np.asarray(x), np.repeat(np.asarray(x[-1:]), missing, axis=0)])
     return jax.tree.map(more, block)
+
+
+def narrowed(rows: PyTree[Any], dtypes: Sequence[np.dtype]) -> PyTree[Array | np.ndarray]:
+    """Return rows with their leaves in these dtypes."""
+    leaves, structure = jax.tree.flatten(rows)
+    with np.errstate(over="ignore"):  # numbers too large for 32 bits are among the infinite ones
+        narrow = [x if x.dtype == t else x.astype(t) for x, t in zip(leaves, dtypes, strict=True)]
+    return structure.unflatten(narrow)
 
 
 def row_width(source: Source) -> int:

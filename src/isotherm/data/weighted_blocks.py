@@ -138,7 +138,7 @@ def tickets_of(shares: np.ndarray) -> Float[np.ndarray, " n"]:
     return np.rint(_FINE * (1 + shares))
 
 
-def encoded(shares: Array) -> UInt8[Array, " n"]:
+def encoded(shares: Array | np.ndarray) -> UInt8[Array, " n"]:
     """Return codes of shares from 2^-8 to 2^24. What they stand for is off by at most 4.5 %."""
     return jnp.clip(jnp.rint(_PER_OCTAVE * jnp.log2(shares)) + _OFFSET, 0, 255).astype(jnp.uint8)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -105,4 +106,28 @@ def pit_calibration(pit: Array | np.ndarray, *, num_draws: int | None = None) ->
         n,
         "level of a quantile",
         "share of outcomes below it",
+    )
+
+
+def merged(curves: Sequence[Calibration], *, bins: int | None = None) -> Calibration:
+    """The curve of all cases, from those of different cases.
+
+    `bins` is the number of bins of equal width of the curves; `None` if they have the same `predicted`, as those of
+    `pit_calibration` do.
+    """
+    joined = lambda name: np.concatenate([getattr(curve, name) for curve in curves])
+    predicted, count = joined("predicted"), joined("count")
+    places = np.concatenate([np.arange(len(curve.predicted)) for curve in curves])
+    if bins is not None:  # empty bins are not part of a curve
+        places = np.minimum(np.floor(predicted * bins), bins - 1)
+    _, which = np.unique(places, return_inverse=True)
+    total = lambda weights: np.bincount(which, weights)
+    n = total(count)
+    return Calibration(
+        total(predicted * count) / n,
+        total(joined("observed") * count) / n,
+        np.sqrt(total((joined("error") * count) ** 2)) / n,  # the squares are variances of sums
+        n,
+        curves[0].predicted_as,
+        curves[0].observed_as,
     )

@@ -1,12 +1,14 @@
 """Scores of predicted class probabilities."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Array, Float
 
 from isotherm.printed import Printed
 from isotherm.scores.calibration import Calibration, calibration
+from isotherm.scores.calibration import merged as merged_curves
 from isotherm.scores.labels import checked
 
 
@@ -64,6 +66,32 @@ def classification(
         *(float(squares.mean()), _error(squares)),
         curve,
     )
+
+
+def merged(parts: Sequence[ClassificationScores], *, bins: int = 10) -> ClassificationScores:
+    """The scores of all rows, from those of different rows. `bins` is that of `classification`."""
+    n = [part.num_rows for part in parts]
+    values = lambda name: [getattr(part, name) for part in parts]
+    both = lambda name: merged_means(n, values(name), values(f"{name}_error"))
+    return ClassificationScores(
+        sum(n),
+        *both("accuracy"),
+        *both("negative_log_likelihood"),
+        *both("brier"),
+        merged_curves(values("curve"), bins=bins),
+    )
+
+
+def merged_means(
+    counts: Sequence[int], means: Sequence[float], errors: Sequence[float]
+) -> tuple[float, float]:
+    """The mean of all rows and its standard error, from those of different rows; NaN for one row."""
+    n, each, error = np.array(counts), np.array(means), np.array(errors)
+    total, mean = int(n.sum()), float(np.average(each, weights=n))
+    if total < 2 or not np.isfinite(mean):
+        return mean, float("nan")
+    squares = np.where(n > 1, error**2 * n * (n - 1), 0.0) + n * (each - mean) ** 2
+    return mean, float(np.sqrt(squares.sum() / (total - 1) / total))
 
 
 def accuracy(probabilities: Array | np.ndarray, y: Array | np.ndarray) -> float:

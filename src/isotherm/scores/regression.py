@@ -10,6 +10,7 @@ from isotherm.errors import must
 from isotherm.prediction.record import Prediction, over_draws, ranked_score, share_below
 from isotherm.printed import Printed
 from isotherm.scores.calibration import Calibration, pit_calibration
+from isotherm.scores.calibration import merged as merged_curves
 
 _INTERVALS = (0.5, 0.9)
 
@@ -86,6 +87,27 @@ def regression(
         intervals=tuple(_interval(forecast, y, p) for p in intervals),
         crps=None if forecast.crps is None else float(np.mean(forecast.crps, dtype=np.float64)),
         curve=None if forecast.pit is None else pit_calibration(forecast.pit, num_draws=forecast.num_draws),
+    )
+
+
+def merged(parts: Sequence[RegressionScores]) -> RegressionScores:
+    """The scores of all rows, from those of different rows."""
+    first, n = parts[0], np.array([part.num_rows for part in parts])
+    mean = lambda values: float(np.average(list(values), weights=n))
+    intervals = []
+    for i, interval in enumerate(first.intervals):
+        p = interval.probability
+        coverage, width = (
+            mean(getattr(part.intervals[i], x) for part in parts) for x in ("coverage", "width")
+        )
+        intervals.append(Interval(p, coverage, (p * (1 - p) / int(n.sum())) ** 0.5, width))
+    scored, curves = [part.crps for part in parts], [part.curve for part in parts]
+    return RegressionScores(
+        num_rows=int(n.sum()),
+        rmse=mean(part.rmse**2 for part in parts) ** 0.5,
+        intervals=tuple(intervals),
+        crps=None if None in scored else mean(x for x in scored if x is not None),
+        curve=None if None in curves else merged_curves([x for x in curves if x is not None]),
     )
 
 

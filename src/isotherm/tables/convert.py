@@ -59,7 +59,7 @@ def _one_pass(source: Path, target: Path, types: dict[str, Any], shuffle: int | 
         with replacing(target) as file, pq.ParquetWriter(file, first.schema) as writer:
             if shuffle is None:
                 return _write_in_order(first, batches, writer)
-            buckets = min(_MOST_BUCKETS, 1 + _text_bytes(source) // _BUCKET_BYTES)
+            buckets = min(_MOST_BUCKETS, 1 + text_bytes(source) // _BUCKET_BYTES)
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
                 return _write_shuffled(first, batches, writer, Path(folder), buckets, shuffle)
 
@@ -170,6 +170,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _text_bytes(source: Path) -> int:
+def text_bytes(source: Path) -> int:
+    """Return about how many bytes of text a CSV file holds, which may be compressed."""
     compressed = source.suffix in (".gz", ".bz2", ".zst", ".xz")
     return source.stat().st_size * (8 if compressed else 1)

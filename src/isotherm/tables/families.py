@@ -13,7 +13,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 from isotherm.errors import must
-from isotherm.tables.design import Standardized
+from isotherm.tables.standardized import Standardized
 
 MODELS = ("linear", "student-t", "logistic", "softmax", "poisson", "negative-binomial")
 COUNTS, CLASSES = ("poisson", "negative-binomial"), ("logistic", "softmax")

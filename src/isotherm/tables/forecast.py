@@ -1,7 +1,7 @@
 """Predictions of a regression for new rows: the expected response, new observations, and their scores."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,9 +15,12 @@ from isotherm.prediction.likelihood import LogLikelihood, log_likelihood
 from isotherm.prediction.record import Prediction, joined, over_draws
 from isotherm.scores.classification import ClassificationScores, classification
 from isotherm.scores.regression import RegressionScores, regression
-from isotherm.tables.design import Standardized
 from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
-from isotherm.tables.fitted import Fitted, NewRows, fitted, new_rows
+from isotherm.tables.fitted import Fitted, fitted
+from isotherm.tables.new_rows import NewRows, NewTable
+from isotherm.tables.standardized import Standardized
+from isotherm.tables.survey import chunk_length, progressing
+from isotherm.tables.table import MemoryTable, Table
 
 _LARGE = 1e15  # expected count above which a Poisson variable equals it to 7 digits
 
@@ -70,20 +73,66 @@ def forecast(
     - `interval`: probability of the central intervals.
     - `missing`: `"refuse"` refuses rows with a missing value; `"empty"` makes no prediction for them.
     """
+    table = MemoryTable(columns)
+    options = {"interval": interval, "seed": seed, "missing": missing, "rows_at_once": rows_at_once}
+    (whole,) = forecasts(draws, table, **options, length=table.num_rows)
+    return whole
+
+
+def forecasts(
+    draws: Draws,
+    table: Table,
+    *,
+    interval: float = 0.9,
+    seed: int = 0,
+    missing: str = "refuse",
+    rows_at_once: int | None = None,
+    length: int | None = None,
+    progress: bool = False,
+) -> Iterator[Forecast]:
+    """Yield the predictions for the rows of a table in order, `length` rows at a time.
+
+    The table is read twice: all values are checked before anything is computed. Memory is bounded. The arguments
+    are as for `forecast`.
+    """
     model = fitted(draws)
     if not 0 < interval < 1:
         raise must("interval", "a probability between 0 and 1", interval)
     check_count("seed", seed, minimum=0)
-    rows = new_rows(model, columns, missing=missing)
+    new = NewTable(model, table, missing=missing)
+    length = chunk_length(table, new.names) if length is None else length
+    for rows, columns in progressing(table, new.names, length, title="pass 1 of 2: checks", show=progress):
+        new.see(columns, rows)
+    new.finish()
+    draws = chosen(draws)
+    levels = ((1 - interval) / 2, (1 + interval) / 2)
+    title = "pass 2 of 2: predictions"
+    for rows, columns in progressing(table, new.names, length, title=title, show=progress):
+        yield _predicted(draws, model, new.rows(columns, rows), levels, seed, rows_at_once)
+
+
+def _predicted(
+    draws: Draws,
+    model: Fitted,
+    rows: NewRows,
+    levels: tuple[float, float],
+    seed: int,
+    rows_at_once: int | None,
+) -> Forecast:
+    """Return the predictions for some rows."""
     standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
     likelihood = Likelihood(standard, model.model, model.degrees_of_freedom)
     data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
-    params, levels = in_a_row(chosen(draws)), ((1 - interval) / 2, (1 + interval) / 2)
-    row_numbers, expected_parts, outcome_parts = np.flatnonzero(rows.complete), [], []
-    for which, values in blocks(likelihood.expected, params, data, rows_at_once=rows_at_once):
+    params = in_a_row(draws)
+    expected_parts, outcome_parts = [], []
+    for which, values in (
+        blocks(likelihood.expected, params, data, rows_at_once=rows_at_once)
+        if len(rows.x)
+        else _no_values(model, params)
+    ):
         expected_parts.append(over_draws(values, levels))
         if model.model not in CLASSES:
-            new = outcomes(model, values, params, [(seed, int(row)) for row in row_numbers[which]])
+            new = outcomes(model, values, params, [(seed, int(row)) for row in rows.numbers[which]])
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
     expected = joined(expected_parts)
     outcome = _outcome(model, joined(outcome_parts), expected) if outcome_parts else None
@@ -97,6 +146,13 @@ def forecast(
         None if scores is None else _log_likelihood(draws, likelihood, data, rows, rows_at_once),
         scores,
     )
+
+
+def _no_values(model: Fitted, params: Mapping[str, np.ndarray]) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield what `blocks` would for no rows."""
+    classes = (len(model.classes),) if model.model == "softmax" else ()
+    coefficients = params["coefficients"]
+    yield slice(0, 0), np.empty((len(coefficients), 0, *classes), coefficients.dtype)
 
 
 def outcomes(

@@ -1,49 +1,51 @@
-"""Reading tables from CSV, Parquet, `.npz` and `.npy` files, as columns by name."""
+"""Opening and reading tables: CSV, Parquet, `.npz` and `.npy` files, as columns by name."""
 
-import dataclasses
 import hashlib
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from isotherm.errors import missing_extra, must
+from isotherm.errors import must
+from isotherm.tables.convert import text_bytes
+from isotherm.tables.npy_table import NpyTable
+from isotherm.tables.parquet_table import ParquetTable, column_values
+from isotherm.tables.table import MemoryTable, Table
 
-_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz", ".npy")
+_PARQUET = (".parquet", ".parq", ".pq")
+_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *_PARQUET, ".npz", ".npy")
+_LARGE_BYTES = 2**26  # of an `.npy` file that is not loaded
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Table:
-    """Columns of equal length by name. Text is stored as objects; a missing value is `None` or NaN.
+def open_table(path: str | os.PathLike[str]) -> Table:
+    """Return the table in a file, a folder of Parquet files, or an object store such as `s3://bucket/folder`.
 
-    `file` and `sha256` identify the file. Arrays of an `.npz` file may have further axes after the rows. The array of
-    an `.npy` file without field names is called `x`.
+    Parquet files and large `.npy` files are read when their rows are needed. Others are loaded, as by `read_table`.
     """
-
-    columns: dict[str, np.ndarray]
-    file: str
-    sha256: str
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(next(iter(self.columns.values())))
-
-    def describe(self) -> dict[str, Any]:
-        """Return what identifies the data, as plain JSON values."""
-        return {"file": self.file, "rows": self.rows, "columns": len(self.columns), "sha256": self.sha256}
+    path = os.fspath(path)
+    if "://" in path or Path(path).is_dir() or path.lower().endswith(_PARQUET):
+        return ParquetTable(path)
+    if path.lower().endswith(".npy") and Path(path).is_file() and Path(path).stat().st_size > _LARGE_BYTES:
+        return NpyTable(Path(path))
+    return read_table(path)
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
-    """Return the table in a file, whose suffix gives the format. The first line of a CSV file names the columns."""
+def read_table(path: str | os.PathLike[str]) -> MemoryTable:
+    """Return the table in a file, with all of its columns in memory, by name in `columns`.
+
+    The suffix gives the format. The first line of a CSV file names the columns. Arrays of an `.npz` file may have
+    further axes after the rows. The array of an `.npy` file without field names is called `x`.
+    """
+    path = os.fspath(path)
+    if "://" in path or Path(path).is_dir() or path.lower().endswith(_PARQUET):
+        return _loaded(ParquetTable(path), path)
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     suffix = next((s for s in _SUFFIXES if path.name.lower().endswith(s)), None)
     if suffix is None:
-        raise must("path", f"a file that ends in {', '.join(_SUFFIXES)}", str(path))
+        raise must("path", f"a folder, or a file that ends in {', '.join(_SUFFIXES)}", str(path))
     try:
         columns = _read(path, suffix)
     except ValueError as error:
@@ -51,7 +53,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     lengths = {len(x) if x.ndim else 0 for x in columns.values()}
     if len(lengths) != 1 or lengths == {0}:
         raise must("path", "a table with at least one row, and as many rows in every column", str(path))
-    return Table(columns, path.name, fingerprint(path))
+    return MemoryTable(columns, {"file": path.name, "sha256": fingerprint(path)})
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
@@ -69,40 +71,53 @@ def _read(path: Path, suffix: str) -> dict[str, np.ndarray]:
         return {n: array[n] for n in array.dtype.names} if array.dtype.names else {"x": array}
     import pandas as pd
 
-    if suffix == ".parquet":
-        try:
-            frame = pd.read_parquet(path)
-        except ImportError as error:
-            raise missing_extra(path.name, "parquet") from error
-    else:
-        options = {"sep": "\t" if suffix.startswith(".tsv") else ",", "skipinitialspace": True}
-        # pandas would rename a second column of the same name, and number one without a name.
-        header = pd.read_csv(path, nrows=1, header=None, dtype=str, na_filter=False, **options)
-        names = [str(name).strip() for name in header.iloc[0]]
-        # Read in one chunk: in several, a column may be numbers in one and text in the next.
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-                frame = pd.read_csv(path, index_col=False, low_memory=False, **options)
-        except pd.errors.ParserWarning as error:
-            raise ValueError(
-                f"every line must have as many fields as the first, {len(names)}; some have more. Look for a "
-                "comma at the end of a line, or a column without a name."
-            ) from error
-        if len(set(names)) < len(names) or "" in names:
-            raise ValueError(
-                f"its first line must give every column a different name; got {', '.join(names)}"
-            )
-    return {str(name).strip(): _column(frame[name]) for name in frame.columns}
+    _check_fits(path)
+    options = {"sep": "\t" if suffix.startswith(".tsv") else ",", "skipinitialspace": True}
+    # pandas would rename a second column of the same name, and number one without a name.
+    header = pd.read_csv(path, nrows=1, header=None, dtype=str, na_filter=False, **options)
+    names = [str(name).strip() for name in header.iloc[0]]
+    # Read in one chunk: in several, a column may be numbers in one and text in the next.
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(path, index_col=False, low_memory=False, **options)
+    except pd.errors.ParserWarning as error:
+        raise ValueError(
+            f"every line must have as many fields as the first, {len(names)}; some have more. Look for a "
+            "comma at the end of a line, or a column without a name."
+        ) from error
+    if len(set(names)) < len(names) or "" in names:
+        raise ValueError(f"its first line must give every column a different name; got {', '.join(names)}")
+    return {str(name).strip(): column_values(frame[name]) for name in frame.columns}
 
 
-def _column(series: Any) -> np.ndarray:
-    import pandas as pd
+def _loaded(table: ParquetTable, path: str) -> MemoryTable:
+    size, available = table.memory_bytes(), available_bytes()
+    if available is not None and size > available / 2:
+        raise ValueError(
+            f"{path} would take {size / 1e9:.3g} GB, more than half of the {available / 1e9:.3g} GB of memory that "
+            "are available. Read its rows by `iso.data.parquet` instead."
+        )
+    names = list(table.kinds)
+    (columns,) = (columns for _, columns in table.chunks(names, table.num_rows))
+    return MemoryTable(columns, table.describe())
 
-    if pd.api.types.is_bool_dtype(series.dtype) and not series.isna().any():
-        return series.to_numpy(bool)
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        return series.to_numpy(np.float64, na_value=np.nan) if series.isna().any() else series.to_numpy()
-    if pd.api.types.is_datetime64_any_dtype(series.dtype):
-        return series.to_numpy()
-    return series.astype(object).where(series.notna(), None).to_numpy()
+
+def _check_fits(path: Path) -> None:
+    size, available = text_bytes(path), available_bytes()
+    if available is not None and size > available / 2:
+        raise ValueError(
+            f"it has {size / 1e9:.3g} GB of text, more than half of the {available / 1e9:.3g} GB of memory that are "
+            f"available. Convert it once, by `isotherm data convert {path.name} {path.name.split('.')[0]}.parquet`: "
+            "Parquet files are not loaded."
+        )
+
+
+def available_bytes() -> int | None:
+    """Return how much memory is available, as Linux reports it; `None` on other systems."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    entries = dict(line.split(":", 1) for line in lines)
+    return 1024 * int(entries["MemAvailable"].split()[0]) if "MemAvailable" in entries else None

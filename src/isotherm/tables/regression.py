@@ -4,8 +4,8 @@ Coefficients are per unit of their column and carry its name.
 """
 
 import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,19 +13,13 @@ import numpy as np
 
 from isotherm.errors import must
 from isotherm.posterior import Posterior
-from isotherm.tables.design import (
-    FAR,
-    Standardized,
-    check_column,
-    complete,
-    counts,
-    design,
-    factor,
-    level_text,
-    numbers,
-    positive_numbers,
-)
-from isotherm.tables.families import CLASSES, COUNTS, MODELS, SCALES, Likelihood, LogPrior, Params, Prior
+from isotherm.tables.checks import check_column
+from isotherm.tables.encoded import EncodedSource
+from isotherm.tables.families import COUNTS, MODELS, SCALES, Likelihood, LogPrior, Params, Prior
+from isotherm.tables.reader import open_table
+from isotherm.tables.standardized import Standardized
+from isotherm.tables.survey import survey
+from isotherm.tables.table import MemoryTable, Table
 from isotherm.transforms import Positive
 
 
@@ -33,12 +27,13 @@ from isotherm.transforms import Positive
 class Regression:
     """A regression, which unpacks into a posterior, its data and a starting point.
 
+    `data` are arrays if the columns are in memory, and a source of encoded rows if they are in a file.
     `labels` names the elements of a parameter along each axis: the columns, preceded by the classes for a softmax.
     `description` describes the model in words.
     """
 
     posterior: Posterior
-    data: dict[str, np.ndarray]
+    data: dict[str, np.ndarray] | EncodedSource
     init: Params
     labels: dict[str, list[list[str]]]
     description: dict[str, Any]
@@ -49,7 +44,7 @@ class Regression:
 
 def regression(
     model: str,
-    columns: Mapping[str, np.ndarray],
+    columns: Mapping[str, np.ndarray] | Table | str | os.PathLike[str],
     target: str,
     features: Sequence[str] | None = None,
     *,
@@ -62,6 +57,7 @@ def regression(
     weights: str | None = None,
     standardize: bool = True,
     prior: Prior | None = None,
+    progress: bool = True,
 ) -> Regression:
     """Return the regression of `target` on `features`, or on all other columns except those in `exclude`.
 
@@ -69,14 +65,16 @@ def regression(
 
     - `model`: one of `MODELS`. `"logistic"` takes a target of two values and models the probability of the second,
       or of `positive`; `"softmax"` compares each class with the first; models of counts have a log link.
-    - `columns`: arrays of equal length by name, as `isotherm.tables.reader.read_table(path).columns`. Text columns,
-      and those in `categorical`, become one column per level, compared with the first level.
+    - `columns`: arrays of equal length by name, or the path of a table. Rows in Parquet files, folders and object
+      stores, and in large `.npy` files, are not loaded: they are read once here, and again in each pass over them.
+      Text columns, and those in `categorical`, become one column per level, compared with the first level.
     - `missing`: what to do with rows that have no value in a column that is used. `"refuse"` raises an error,
       `"drop"` leaves them out.
     - `exposure`: a column that multiplies the rate of a count, such as person-years.
     - `offset`: a column added to the linear predictor.
     - `weights`: a column that multiplies the log-likelihood of its row.
     - `standardize`: whether the priors are on standardised columns or on the columns as given.
+    - `progress`: show how fast a file is read, on a terminal or in a notebook.
     """
     prior = Prior() if prior is None else prior
     if model not in MODELS:
@@ -86,27 +84,36 @@ def regression(
     _check(model, positive=positive, exposure=exposure, offset=offset)
     special = {"exposure": exposure, "offset": offset, "weights": weights}
     special = {role: name for role, name in special.items() if name is not None}
-    features = _features(columns, {"target": target} | special, features, exclude, categorical)
-    dropped = 0
-    if missing == "drop":
-        columns = {name: columns[name] for name in (target, *special.values(), *features)}
-        kept = complete(columns)
-        columns, dropped = {name: x[kept] for name, x in columns.items()}, int(np.sum(~kept))
-    matrix = design(columns, features, categorical=categorical, standardize=standardize)
-    y, classes = _target(model, target, columns[target], positive)
+    table = _table(columns)
+    features = _features(table.kinds, {"target": target} | special, features, exclude, categorical)
+    source = survey(
+        table,
+        model,
+        target,
+        features,
+        special,
+        categorical=categorical,
+        missing=missing,
+        positive=positive,
+        standardize=standardize,
+        progress=progress,
+        stacklevel=2,
+    )
+    design, response = source.encoder.design, source.encoder.response
     scale = SCALES.get(model)
-    if clash := {scale, "intercept"} & set(matrix.names):
+    if clash := {scale, "intercept"} & set(design.names):
         raise must(
             "features", "columns that are not named like a parameter", clash.pop(), "Rename the column."
         )
-    rows, origin, unit = _rows(model, matrix.x, y, columns, special, standardize=standardize)
-    standard = Standardized(jnp.asarray(matrix.center), jnp.asarray(matrix.scale), origin, unit)
-    names = ["intercept", *matrix.names]
-    labels = [classes[1:], names] if model == "softmax" else [names]
+    standard = Standardized(
+        jnp.asarray(design.center), jnp.asarray(design.scale), response.origin, response.unit
+    )
+    names = ["intercept", *design.names]
+    labels = [response.classes[1:], names] if model == "softmax" else [names]
     init: Params = {"coefficients": standard(jnp.zeros([len(axis) for axis in labels]))}
     transforms: dict[str, Any] = {"coefficients": standard}
     if scale is not None:
-        init[scale] = jnp.asarray(unit if scale == "sigma" else 0.5)
+        init[scale] = jnp.asarray(response.unit if scale == "sigma" else 0.5)
         transforms[scale] = Positive()
     posterior = Posterior(
         Likelihood(standard, model, prior.degrees_of_freedom),
@@ -114,21 +121,23 @@ def regression(
         batched=True,
         transforms=transforms,
     )
-    description = {
-        "model": model,
-        "target": target,
-        "features": features,
-        "levels": matrix.levels,
-        **special,
-    } | ({"rows dropped": dropped} if dropped else {})
-    description |= {"classes": classes} if classes else {}
+    description = {"model": model, "target": target, "features": features, "levels": design.levels, **special}
+    description |= {} if source.kept is None else {"rows dropped": source.kept.dropped}
+    description |= {"classes": response.classes} if response.classes else {}
     description |= {"degrees of freedom": prior.degrees_of_freedom} if model == "student-t" else {}
     description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
-    return Regression(posterior, rows, init, {"coefficients": labels}, description)
+    data = source.in_memory() if isinstance(table, MemoryTable) else source
+    return Regression(posterior, data, init, {"coefficients": labels}, description)
+
+
+def _table(columns: Mapping[str, np.ndarray] | Table | str | os.PathLike[str]) -> Table:
+    if isinstance(columns, Table):
+        return columns
+    return open_table(columns) if isinstance(columns, str | os.PathLike) else MemoryTable(columns)
 
 
 def _features(
-    columns: Mapping[str, np.ndarray],
+    columns: Iterable[str],
     special: Mapping[str, str],
     features: Sequence[str] | None,
     exclude: Sequence[str],
@@ -151,44 +160,6 @@ def _features(
     return chosen
 
 
-def _rows(
-    model: str,
-    x: np.ndarray,
-    y: np.ndarray,
-    columns: Mapping[str, np.ndarray],
-    special: Mapping[str, str],
-    *,
-    standardize: bool,
-) -> tuple[dict[str, np.ndarray], float, float]:
-    """Return the rows that the likelihood takes, and the origin and unit of the response."""
-    rows: dict[str, np.ndarray] = {"x": x, "y": y}
-    origin, unit = 0.0, 1.0
-    added = (
-        numbers(special["offset"], columns[special["offset"]]) if "offset" in special else np.zeros(len(y))
-    )
-    if "exposure" in special:
-        added = added + np.log(positive_numbers(special["exposure"], columns[special["exposure"]]))
-    if model in COUNTS:
-        origin = math.log(max(float(y.mean() / np.exp(added).mean()), 1e-9))
-    elif model not in CLASSES:
-        y, added = y - added, np.zeros(len(y))
-        if not (sd := float(y.std())) > 0:
-            raise must("target", "a column that varies", float(y[0]))
-        if abs(mean := float(y.mean())) > FAR * sd:
-            rule = f"within {FAR:g} standard deviations of zero"
-            raise must("target", rule, mean, "Subtract a round number near its mean.")
-        if standardize:
-            origin, unit = mean, sd
-        rows["y"] = (y - origin) / unit
-    if added.any():
-        rows["offset"] = added
-    if "weights" in special:
-        rows["weight"] = positive_numbers(special["weights"], columns[special["weights"]])
-    kind = np.int32 if model == "softmax" else np.float32
-    rows = {name: v.astype(kind if name == "y" else np.float32) for name, v in rows.items()}
-    return rows, origin, unit
-
-
 def _check(model: str, *, positive: Any, exposure: str | None, offset: str | None) -> None:
     if exposure is not None and model not in COUNTS:
         raise must("exposure", f"left out except for {' and '.join(COUNTS)}", exposure)
@@ -196,25 +167,3 @@ def _check(model: str, *, positive: Any, exposure: str | None, offset: str | Non
         raise must("offset", "left out for softmax", offset)
     if positive is not None and model != "logistic":
         raise must("positive", "left out except for logistic", positive)
-
-
-def _target(
-    model: str, name: str, values: np.ndarray, positive: str | int | float | None
-) -> tuple[np.ndarray, list[str]]:
-    """Return the target as numbers, and its classes if it has any."""
-    if model in CLASSES:
-        classes, codes = factor(name, values)
-        if model == "logistic" and len(classes) != 2:
-            raise must(name, "a target of two values", classes[:5], 'Use model = "softmax" for more.')
-        if len(classes) < 2:
-            raise must(name, "a target of at least two values", classes)
-        if positive is not None:
-            level = level_text(positive)
-            if level not in classes:  # true or True
-                level = next((c for c in classes if c.lower() == level.lower()), level)
-            if level not in classes:
-                raise must("positive", f"one of {' and '.join(classes)}", positive)
-            if level == classes[0]:
-                classes, codes = classes[::-1], 1 - codes
-        return codes, classes
-    return (counts if model in COUNTS else numbers)(name, values), []

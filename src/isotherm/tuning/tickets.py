@@ -1,7 +1,7 @@
 """How often each row should be drawn, from how much its gradient varies."""
 
 import dataclasses
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ class Representatives:
     num_top: int
 
 
+@runtime_checkable
 class Rows(Protocol):
     """How much the gradient of each row with respect to v varies.
 

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -67,7 +67,16 @@ class Source(abc.ABC):
         return ""
 
 
-def check_unchanged(source: Source, state: str) -> None:
+@runtime_checkable
+class HasState(Protocol):
+    """Anything with a `state`, as of a source."""
+
+    def state(self) -> str:
+        """Return a text that changes if what is stored changes."""
+        ...
+
+
+def check_unchanged(source: HasState, state: str) -> None:
     """Raise `ValueError` unless `source.state()` still equals `state`, which it returned before."""
     now = source.state()
     if now == state:

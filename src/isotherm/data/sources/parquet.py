@@ -10,15 +10,12 @@ from jaxtyping import Int64, PyTree
 
 from isotherm.data.sources.base import Source, check_index, check_range, joined, no_rows, row_bytes
 from isotherm.data.sources.parquet_columns import Selection
-from isotherm.data.sources.parquet_files import located, opened
+from isotherm.data.sources.parquet_groups import RowGroups
 from isotherm.data.sources.streams import ahead, regrouped
 from isotherm.errors import missing_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_WHOLE_BYTES = 2**28  # of a row group that is decoded at once; larger ones are decoded in parts
-_PART_BYTES = 2**26
 
 
 def parquet(
@@ -46,24 +43,13 @@ class Parquet(Source):
     """Rows of Parquet files."""
 
     def __init__(self, path: Any, columns: PyTree | None, filesystem: Any) -> None:
-        self._filesystem, self._paths = located(path, filesystem)
-        schemas, self._groups = [], []  # (number of the file, number of the row group in it)
-        rows = []
-        for i, name in enumerate(self._paths):
-            with opened(self._filesystem, name) as file:
-                schemas.append(file.schema_arrow)
-                groups = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
-            self._groups += [(i, g) for g in range(len(groups))]
-            rows += groups
-        self._offsets = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
-        if self.num_rows == 0:
-            raise ValueError(f"{self._paths[0]} has no rows; a source must have at least one.")
-        self._selection = Selection(columns, schemas, self._paths)
+        self._groups = RowGroups(path, filesystem)
+        self._selection = Selection(columns, self._groups.schemas, self._groups.paths)
 
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        return int(self._offsets[-1])
+        return self._groups.num_rows
 
     @property
     def row(self) -> PyTree[jax.ShapeDtypeStruct]:
@@ -80,9 +66,8 @@ class Parquet(Source):
     def take(self, index: Int64[np.ndarray, " n"]) -> PyTree[np.ndarray]:
         """Return the rows at `index`, from the row groups that hold them."""
         index = check_index(self, index)
-        touched = np.unique(np.searchsorted(self._offsets, index, side="right") - 1)
         parts = []
-        for first, table in ahead(self._tables(touched)) if len(touched) else ():
+        for first, table in ahead(self._tables(self._groups.holding(index))) if len(index) else ():
             begin, end = np.searchsorted(index, [first, first + len(table)])
             if begin < end:
                 picked = table.take(index[begin:end] - first)
@@ -91,34 +76,17 @@ class Parquet(Source):
 
     def state(self) -> str:
         """Return names, sizes and times of the files, as far as the file system reports them."""
-        infos = self._filesystem.get_file_info(self._paths)
-        return "\n".join(f"{info.path}\t{info.size}\t{info.mtime_ns}" for info in infos)
+        return self._groups.state()
 
     def _blocks(self, length: int, begin: int, end: int) -> Generator[PyTree[np.ndarray]]:
         yield from regrouped(self._pieces(begin, end), length)
 
     def _pieces(self, begin: int, end: int) -> Generator[PyTree[np.ndarray]]:
-        first, last = np.searchsorted(self._offsets, [begin, end - 1], side="right") - 1
-        for start, table in ahead(self._tables(np.arange(first, last + 1))):
+        for start, table in ahead(self._tables(self._groups.between(begin, end))):
             low, high = max(begin - start, 0), min(end - start, len(table))
             if low < high:
                 numbers = np.arange(start + low, start + high)
                 yield self._selection.arrays(table.slice(low, high - low), numbers)
 
-    def _tables(self, groups: np.ndarray) -> Generator[tuple[int, "pa.Table"]]:
-        """Yield the number of the first row, and rows as a table, for all rows of these row groups."""
-        import pyarrow as pa
-
-        files = np.array([self._groups[g][0] for g in groups])
-        for i in np.unique(files):
-            with opened(self._filesystem, self._paths[i]) as file:
-                for g in groups[files == i]:
-                    start, rows = int(self._offsets[g]), int(self._offsets[g + 1] - self._offsets[g])
-                    number, names = self._groups[g][1], self._selection.names
-                    width = row_bytes(self.row)
-                    if rows * width <= _WHOLE_BYTES:
-                        yield start, file.read_row_group(number, columns=names)
-                        continue
-                    for batch in file.iter_batches(max(1, _PART_BYTES // width), [number], names):
-                        yield start, pa.Table.from_batches([batch])
-                        start += len(batch)
+    def _tables(self, groups: Int64[np.ndarray, " g"]) -> Generator[tuple[int, "pa.Table"]]:
+        return self._groups.tables(groups, self._selection.names, row_bytes(self.row))

@@ -31,9 +31,7 @@ class Selection:
             raise must("columns", "a pytree of column names and of lists of them", columns, error=TypeError)
         self._leaves: list[str | list[str]] = leaves
         self.names = list(dict.fromkeys(name for x in leaves for name in ([x] if isinstance(x, str) else x)))
-        for schema, path in zip(schemas, paths, strict=True):
-            _check_names(self.names, schema, path)
-            _check_same(self.names, first, schema, paths[0], path)
+        check_schemas(self.names, schemas, paths)
         dtypes = {name: _dtype(first.field(name), paths[0]) for name in self.names}
         self._dtypes = [
             dtypes[x] if isinstance(x, str) else _common(x, [dtypes[name] for name in x]) for x in leaves
@@ -54,11 +52,18 @@ class Selection:
         return jax.tree.unflatten(self._structure, parts)
 
 
+def check_schemas(names: Sequence[str], schemas: Sequence["pa.Schema"], paths: Sequence[str]) -> None:
+    """Raise unless every file has the columns `names`, once each and of the same types as in the first file."""
+    for schema, path in zip(schemas, paths, strict=True):
+        _check_names(names, schema, path)
+        _check_same(names, schemas[0], schema, paths[0], path)
+
+
 def _is_names(columns: Any) -> bool:
     return isinstance(columns, list) and all(isinstance(name, str) for name in columns)
 
 
-def _check_names(names: list[str], schema: "pa.Schema", path: str) -> None:
+def _check_names(names: Sequence[str], schema: "pa.Schema", path: str) -> None:
     for name in names:
         count = schema.names.count(name)
         if count != 1:
@@ -66,7 +71,9 @@ def _check_names(names: list[str], schema: "pa.Schema", path: str) -> None:
             raise ValueError(f"{path} has {problem} named {name!r}; it has {', '.join(schema.names)}.")
 
 
-def _check_same(names: list[str], first: "pa.Schema", other: "pa.Schema", path: str, other_path: str) -> None:
+def _check_same(
+    names: Sequence[str], first: "pa.Schema", other: "pa.Schema", path: str, other_path: str
+) -> None:
     for name in names:
         types = first.field(name).type, other.field(name).type
         if types[0] != types[1]:

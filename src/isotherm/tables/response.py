@@ -1,0 +1,151 @@
+"""The response of a regression: target, offset, exposure and weights of the rows of a table."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from isotherm.errors import must
+from isotherm.tables import checks
+from isotherm.tables.checks import NumberCheck, Rows, as_floats, check_one_value
+from isotherm.tables.design import check_near
+from isotherm.tables.families import CLASSES, COUNTS
+from isotherm.tables.statistics import Levels, Moments, level_codes, level_text
+from isotherm.tables.table import Columns, Table
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Response:
+    """How the response is made from the columns of a table.
+
+    - `origin`, `unit`: of the response: where y = 0 is, and how much 1 is.
+    - `classes`, `codes`: of a target of classes; the index of the class for each value of the target.
+    - `has_offset`: whether something is added to the linear predictor of some row.
+    """
+
+    model: str
+    target: str
+    special: Mapping[str, str]
+    origin: float
+    unit: float
+    classes: list[str]
+    codes: dict[Any, int]
+    has_offset: bool
+
+    @property
+    def dtypes(self) -> dict[str, type]:
+        """The numbers of a row beside x, and their types."""
+        dtypes: dict[str, type] = {"y": np.int32 if self.model == "softmax" else np.float32}
+        dtypes |= {"offset": np.float32} if self.has_offset else {}
+        return dtypes | ({"weight": np.float32} if "weights" in self.special else {})
+
+    def encode(self, columns: Columns, out: Mapping[str, np.ndarray]) -> None:
+        """Write the response of some rows of the table to `out`."""
+        if self.classes:
+            out["y"][:] = level_codes(self.target, columns[self.target], self.codes)
+        else:
+            y = as_floats(columns[self.target])
+            if self.model not in COUNTS:
+                y = (y - _added(self.special, columns) - self.origin) / self.unit
+            out["y"][:] = y
+        if self.has_offset:
+            out["offset"][:] = _added(self.special, columns)
+        if "weights" in self.special:
+            out["weight"][:] = as_floats(columns[self.special["weights"]])
+
+
+class ResponsePass:
+    """Reads target, offset, exposure and weights of a table once, and returns the response."""
+
+    def __init__(
+        self,
+        model: str,
+        table: Table,
+        target: str,
+        special: Mapping[str, str],
+        positive: str | int | float | None,
+    ) -> None:
+        for role, name in {"target": target, **special}.items():
+            check_one_value(role, name, table.shapes)
+        self._model, self._target, self._special, self._positive = model, target, dict(special), positive
+        rule = checks.COUNTS if model in COUNTS else None
+        self._classes = Levels(target, table.kinds[target]) if model in CLASSES else None
+        self._number = NumberCheck([target], table.kinds[target], rule)
+        rules = {"offset": None, "exposure": checks.POSITIVE, "weights": checks.POSITIVE}
+        self._checks = {
+            role: NumberCheck([special[role]], table.kinds[special[role]], rule)
+            for role, rule in rules.items()
+            if role in special
+        }
+        self._y, self._factor, self._has_offset = Moments(1), Moments(1), False
+
+    def see(self, columns: Columns, rows: Rows) -> None:
+        """Read some rows."""
+        for role, check in self._checks.items():
+            check.see(columns[self._special[role]], rows)
+        if self._classes is not None:
+            self._classes.see(columns[self._target], rows)
+        y = None if self._classes is not None else self._number.see(columns[self._target], rows)
+        if any(check.example is not None for check in self._checks.values()):
+            return  # a column of text, which is refused in the end
+        with np.errstate(all="ignore"):  # exposures that are not positive are refused in the end
+            added = _added(self._special, columns)
+            self._factor.see(np.exp(added))
+        self._has_offset |= bool(np.any(added))
+        if y is not None:
+            self._y.see(y if self._model in COUNTS else y - added)
+
+    def finish(self, *, standardize: bool) -> Response:
+        """Return the response. Raises if a column cannot be used."""
+        classes, codes = self._finished_classes()
+        if self._classes is None:
+            self._number.check()
+        for role in ("offset", "exposure"):
+            if role in self._checks:
+                self._checks[role].check()
+        origin, unit = self._scale(standardize=standardize)
+        if "weights" in self._checks:
+            self._checks["weights"].check()
+        has_offset = self._has_offset and (self._model in COUNTS or self._model in CLASSES)
+        return Response(self._model, self._target, self._special, origin, unit, classes, codes, has_offset)
+
+    def _scale(self, *, standardize: bool) -> tuple[float, float]:
+        """Return origin and unit."""
+        if self._model in COUNTS:
+            return math.log(max(float(self._y.mean[0] / self._factor.mean[0]), 1e-9)), 1.0
+        if self._model in CLASSES:
+            return 0.0, 1.0
+        mean, sd = float(self._y.mean[0]), float(self._y.sd[0])
+        if not sd > 0:
+            raise must("target", "a column that varies", float(self._y.low[0]))
+        check_near("target", mean, sd)
+        return (mean, sd) if standardize else (0.0, 1.0)
+
+    def _finished_classes(self) -> tuple[list[str], dict[Any, int]]:
+        """Return the classes in order, and the index of the class for each value of the target."""
+        if self._classes is None:
+            return [], {}
+        classes, codes, _ = self._classes.finish()
+        if self._model == "logistic" and len(classes) != 2:
+            raise must(self._target, "a target of two values", classes[:5], 'Use model = "softmax" for more.')
+        if len(classes) < 2:
+            raise must(self._target, "a target of at least two values", classes)
+        if self._positive is not None:
+            level = level_text(self._positive)
+            if level not in classes:  # true or True
+                level = next((c for c in classes if c.lower() == level.lower()), level)
+            if level not in classes:
+                raise must("positive", f"one of {' and '.join(classes)}", self._positive)
+            if level == classes[0]:
+                return classes[::-1], {value: 1 - code for value, code in codes.items()}
+        return classes, codes
+
+
+def _added(special: Mapping[str, str], columns: Columns) -> np.ndarray:
+    """Return what is added to the linear predictor of each row: offset plus log exposure."""
+    total = np.zeros(len(next(iter(columns.values()))))
+    if "offset" in special:
+        total = total + as_floats(columns[special["offset"]])
+    return total + np.log(as_floats(columns[special["exposure"]])) if "exposure" in special else total

@@ -1,0 +1,118 @@
+"""The first pass over a table: every value that is used is checked, and how rows are encoded is found out."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool
+
+from isotherm.data.sources.base import check_unchanged
+from isotherm.progress import Progress
+from isotherm.tables.checks import is_missing
+from isotherm.tables.dependence import Sample, warn_if_dependent
+from isotherm.tables.design import DesignPass
+from isotherm.tables.encoded import EncodedSource, Encoder
+from isotherm.tables.kept import Kept
+from isotherm.tables.response import ResponsePass
+from isotherm.tables.table import Columns, Table
+
+_CHUNK_ROWS, _CHUNK_NUMBERS = 2**16, 2**22  # rows of a chunk at most; numbers in it, unless that is few rows
+_FEW_ROWS = 2**10
+
+
+class Complete:
+    """Which rows have a value in every column that is used."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._gaps, self.any = dict.fromkeys(names, 0), False
+
+    def see(self, columns: Columns) -> Bool[np.ndarray, " n"]:
+        """Return which of these rows are complete."""
+        gaps = {name: is_missing(columns[name]) for name in self._gaps}
+        for name, is_gap in gaps.items():
+            self._gaps[name] += int(is_gap.sum())
+        mask = ~np.any(list(gaps.values()), axis=0)
+        self.any |= bool(mask.any())
+        return mask
+
+    def check(self) -> None:
+        """Raise if no row was complete."""
+        if not self.any:
+            worst = max(self._gaps, key=lambda name: self._gaps[name])
+            raise ValueError(
+                f"the table must have a row without missing values; `{worst}` lacks {self._gaps[worst]} values."
+            )
+
+
+def survey(
+    table: Table,
+    model: str,
+    target: str,
+    features: Sequence[str],
+    special: Mapping[str, str],
+    *,
+    categorical: Sequence[str],
+    missing: str,
+    positive: str | int | float | None,
+    standardize: bool,
+    progress: bool,
+    stacklevel: int,
+) -> EncodedSource:
+    """Read all rows of a table once, and return them as a source of encoded rows.
+
+    The result does not depend on how the table is stored: rows are added up in chunks of a fixed length.
+    """
+    design, response = (
+        DesignPass(table, features, categorical),
+        ResponsePass(model, table, target, special, positive),
+    )
+    names = list(dict.fromkeys([target, *special.values(), *features]))
+    length, state = chunk_length(table, names), table.state()
+    sample = Sample(features, table.num_rows, table_width(table, features))
+    complete, kept = Complete(names), Kept(length)
+    title = "pass 1: means, levels and checks"
+    for rows, columns in progressing(table, names, length, title=title, show=progress):
+        if missing == "drop":
+            mask = complete.see(columns)
+            kept.add(mask)
+            if not mask.all():
+                rows, columns = rows[mask], {name: x[mask] for name, x in columns.items()}
+        if len(rows) == 0:
+            continue
+        design.see(columns, rows)
+        response.see(columns, rows)
+        sample.see(columns, rows)
+    check_unchanged(table, state)
+    if missing == "drop":
+        complete.check()
+    made = design.finish(standardize=standardize)
+    encoder = Encoder(made, response.finish(standardize=standardize))
+    source = EncodedSource(table, encoder, kept if kept.dropped else None, state)
+    warn_if_dependent(
+        sample, made, lambda: (block["x"] for block in source.blocks(length)), stacklevel=stacklevel + 1
+    )
+    return source
+
+
+def progressing(
+    table: Table, names: Sequence[str], length: int, *, title: str, show: bool
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Yield the rows of a table, `length` at a time. A terminal shows the title, and how fast a file is read."""
+    size, began, done = table.file_bytes(names), time.perf_counter(), 0
+    with Progress(title, table.num_rows, show=show and size > 0) as bar:
+        for rows, columns in table.chunks(names, length):
+            yield rows, columns
+            done += len(rows)
+            bar.advance(len(rows))
+            speed = size * done / table.num_rows / (time.perf_counter() - began)
+            bar.say(f"{speed / 1e6:,.0f} MB/s")
+
+
+def chunk_length(table: Table, names: Sequence[str]) -> int:
+    """Return the number of rows in a chunk, a multiple of 8, which depends on the width of the rows alone."""
+    return max(_FEW_ROWS, min(_CHUNK_ROWS, _CHUNK_NUMBERS // table_width(table, names))) // 8 * 8
+
+
+def table_width(table: Table, names: Sequence[str]) -> int:
+    """Return the number of values in a row of these columns."""
+    return sum(int(np.prod(table.shapes[name])) for name in names)

@@ -32,6 +32,11 @@ def index() -> int:
     return 0 if _ALONE.get() else jax.process_index()
 
 
+def is_first() -> bool:
+    """Return whether this process is the one that shows progress."""
+    return jax.process_index() == 0
+
+
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """Do the work inside without other processes."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from isotherm import keys
+from isotherm import keys, processes
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.feed import Feed
@@ -59,18 +59,20 @@ def drive(
     title: str,
     cancelled: bool = False,
     chunk_steps: int | None = None,
+    stop: processes.Stop | None = None,
 ) -> Outcome:
     """Run chains until they end, all of them fail or the user interrupts, and return the outcome.
 
     `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it. A `cancelled`
-    ensemble takes no step.
+    ensemble takes no step. `stop` is shared with other processes: an interruption of one ends the run in all.
     """
     placement = Placement.of(ensemble)
     ensemble = placement.padded(ensemble)
     setup, kernel = ensemble.setup, ensemble.kernel
+    shown = progress and processes.is_first()
     began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
-    bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=progress, title=title)
-    with bar, contextlib.ExitStack() as cleanup, _interruptible() as stopped:
+    bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
+    with bar, contextlib.ExitStack() as cleanup, _interruptible(terminated=stop is not None) as stopped:
         arrangement = 0
         measuring, data = _arranged(ensemble, arrangement)
         program = placement.program(
@@ -132,9 +134,13 @@ def drive(
                 store.add(kept, num_kept)
             if bar.visible:
                 bar.update(step, _mean_temperature(lanes))
+            if stop is not None:
+                _share(stop, stopped)
             if (ended >= 0).all():
                 break
             last_finite = _where_lane(ended < 0, lanes.state.position, last_finite)
+        if stop is not None:
+            _share(stop, stopped)
         interrupted = stopped.is_set() and step < ensemble.num_steps
     if (ended >= 0).all():
         store.truncate(max(0, (int(ended.max()) - setup.burn_in) // setup.thinning))
@@ -149,6 +155,14 @@ def drive(
         interrupted=interrupted,
         seconds=time.perf_counter() - began,
     )
+
+
+def _share(stop: processes.Stop, stopped: threading.Event) -> None:
+    """Pass an interruption on to other processes, and theirs to this one."""
+    if stopped.is_set():
+        stop.request()
+    elif stop.requested():
+        stopped.set()
 
 
 class _Pace:
@@ -273,8 +287,11 @@ def _where_lane(mask: np.ndarray, new: PyTree, old: PyTree) -> PyTree:
 
 
 @contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises."""
+def _interruptible(*, terminated: bool) -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises.
+
+    If `terminated`, SIGTERM sets it too: that is how a cluster ends one of several processes.
+    """
     stopped = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stopped
@@ -285,8 +302,10 @@ def _interruptible() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stopped.set()
 
-    previous = signal.signal(signal.SIGINT, stop)
+    signals = (signal.SIGINT, signal.SIGTERM) if terminated else (signal.SIGINT,)
+    previous = [signal.signal(number, stop) for number in signals]
     try:
         yield stopped
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in zip(signals, previous, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

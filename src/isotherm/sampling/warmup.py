@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from isotherm import keys, tree
+from isotherm import keys, processes, tree
 from isotherm.chains.setup import Setup
 from isotherm.data.checks import needs_float64
 from isotherm.data.opening import Opened, brought
@@ -99,7 +99,7 @@ def _tuned(
     checks.check_forward_mode(problem.density, problem.data, problem.init)
     problem.check_starts(jax.tree.map(lambda x: tree.put(np.asarray(x)[None]), problem.init))
     first, second = keys.several(jax.random.fold_in(key, keys.WARMUP), 2)
-    with Progress("warm-up", show=progress) as bar:
+    with Progress("warm-up", show=progress and processes.is_first()) as bar:
         result = tune_normal(
             problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
         )

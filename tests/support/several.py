@@ -4,8 +4,12 @@ python -m support.several CASE FILE [PROCESS PROCESSES PORT]
 """
 
 import os
+import socket
+import subprocess
 import sys
 import time
+import warnings
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +17,8 @@ import numpy as np
 
 import isotherm as iso
 from isotherm.data import stream
+from isotherm.data.opening import opened
+from isotherm.devices import using
 from isotherm.sums import fold, spread
 
 ROWS, SIZE = 20_011, 5  # a prime number of rows, which no number of devices or blocks divides
@@ -31,6 +37,36 @@ def rows(count: int = ROWS) -> dict[str, np.ndarray]:
     x = rng.normal(size=(count, SIZE)).astype(np.float32)
     probability = 1 / (1 + np.exp(-x @ np.linspace(-1, 1, SIZE)))
     return {"x": x, "y": (rng.uniform(size=count) < probability).astype(np.float32)}
+
+
+def start(arguments: list[str], *, log: Path | None = None, **environment: str) -> subprocess.Popen:
+    """Start `python ARGUMENTS` in a process group of its own, with one thread for each device."""
+    tests = Path(__file__).parent.parent
+    path = os.pathsep.join([str(tests), str(tests.parent / "src"), os.environ.get("PYTHONPATH", "")])
+    output = subprocess.DEVNULL if log is None else log.open("w")
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def start_all(case: str, folder: Path, count: int) -> list[subprocess.Popen]:
+    """Start processes 0 to `count` - 1, which write I.npz and I.log to a folder."""
+    port = free_port()
+    arguments = [["-m", "support.several", case, str(folder / f"{i}.npz")] for i in range(count)]
+    return [
+        start([*known, str(i), str(count), port], log=folder / f"{i}.log")
+        for i, known in enumerate(arguments)
+    ]
+
+
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        return str(found.getsockname()[1])
 
 
 def small_blocks() -> None:
@@ -54,7 +90,7 @@ def on_devices() -> dict[str, np.ndarray]:
     target, data, start = posterior(), rows(), jnp.zeros(SIZE)
     source = iso.data.arrays(data)
     quiet = {"progress": False, "num_draws": 100}
-    found: dict[str, np.ndarray] = {}
+    found: dict[str, np.ndarray] = {"spread": np.array(passes(data))}
     for name, given in (("arrays", data), ("source", source)):
         setups = {n: iso.warmup(target, given, start, devices=n, progress=False) for n in (1, 4)}
         for n, setup in setups.items():
@@ -75,6 +111,25 @@ def on_devices() -> dict[str, np.ndarray]:
     for n in (1, 4):
         swept = iso.sweep(target, data, start, samplers, devices=n, **by_hand)
         found[f"sweep{n}"] = np.stack([draws.posterior for draws in swept])
+    return found
+
+
+def passes(data: dict[str, np.ndarray]) -> list[list[float]]:
+    """Return sums over all rows, some rows and a stream, and of a value for each row, on 1, 3 and 4 devices."""
+    on_device = {name: jnp.asarray(x) for name, x in data.items()}
+    streamed = opened(iso.data.arrays(data)).stream()
+    part = fold.Part(jax.random.key(1), 7001, 13)
+    total = lambda rows, valid: jnp.sum(jnp.where(valid, rows["x"][:, 0] * rows["y"], 0))
+    square = lambda rows: rows["x"][:, 1] ** 2
+    found = []
+    for count in (1, 3, 4):
+        with using(count):
+            sums = [
+                fold.fold(total, x, part=p)
+                for x, p in ((on_device, None), (on_device, part), (streamed, None))
+            ]
+            squares = fold.each_on_devices(square, data)
+            found.append([*map(float, sums), float(np.sum(squares, dtype=np.float64)), float(squares[-1])])
     return found
 
 
@@ -122,6 +177,7 @@ def main(case: str, file: str, *process: str) -> None:
         index, count, port = map(int, process)
         address = f"localhost:{port}"
         jax.distributed.initialize(address, count, index, heartbeat_timeout_seconds=10)
+    warnings.simplefilter("ignore", iso.IsothermWarning)
     small_blocks()
     began = time.perf_counter()
     found = CASES[case]()

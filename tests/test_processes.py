@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -136,7 +137,7 @@ def test_work_is_shared_out_without_gaps(monkeypatch):
 
 
 def test_draws_that_a_failed_chain_has_not_are_nan():
-    kept = Kept(jnp.ones((2, 3)), {})
+    kept = jax.tree.map(np.asarray, Kept(jnp.ones((2, 3)), {}))
     longer = drive_together._with_draws(kept, 5).params
     assert np.array_equal(np.isnan(longer), [[False] * 3 + [True] * 2] * 2)
     assert drive_together._with_draws(kept, 2).params.shape == (2, 2)

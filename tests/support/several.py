@@ -40,17 +40,17 @@ def rows(count: int = ROWS) -> dict[str, np.ndarray]:
 
 
 def start(arguments: list[str], *, log: Path | None = None, **environment: str) -> subprocess.Popen:
-    """Start `python ARGUMENTS` in a process group of its own, with one thread for each device."""
+    """Start `python ARGUMENTS` in a process group of its own."""
     tests = Path(__file__).parent.parent
     path = os.pathsep.join([str(tests), str(tests.parent / "src"), os.environ.get("PYTHONPATH", "")])
-    output = subprocess.DEVNULL if log is None else log.open("w")
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": path, **environment},
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with open(os.devnull if log is None else log, "w") as output:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def start_all(case: str, folder: Path, count: int) -> list[subprocess.Popen]:

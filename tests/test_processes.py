@@ -50,6 +50,9 @@ def test_processes_return_the_draws_of_one(one, tmp_path, count):
         assert np.abs((ours - theirs) / sd).max() < 0.1
         assert np.abs((ours - theirs).mean(axis=(0, 1)) / sd).max() < 0.01
     assert np.array_equal(found[0]["one_chain"], one["one_chain"])  # all but one process have no chain
+    np.testing.assert_allclose(
+        found[0]["moving"], one["moving"], atol=2e-5
+    )  # anchors of each process's own chains
     assert str(found[0]["error"]) == str(one["error"])
     assert "row 20004 does" in str(one["error"])
 

@@ -145,6 +145,9 @@ def in_processes() -> dict[str, np.ndarray]:
     found |= summary("one_block", iso.warmup(target, small, start, progress=False))
     one = iso.sample(target, data, setup_of_arrays(target, data), num_chains=1, num_draws=20, progress=False)
     found["one_chain"] = one.posterior
+    moving = {"gradient": iso.ControlVariate(order=1, refresh=20), "sampler": iso.SGLD(step_size=1e-5)}
+    few = {"batch_size": 100, "num_chains": 4, "num_draws": 50, "progress": False}
+    found["moving"] = iso.sample(target, data, start, **moving, **few).posterior
     bad = rows()
     bad["x"][ROWS - 7, 2] = np.nan  # in the last block, which the last process reads
     try:

@@ -18,8 +18,6 @@ def drive_together(ensemble: Ensemble, *, progress: bool, title: str, cancelled:
 
     If one process is interrupted, or fails, all end. All return the draws that every one of them has made.
     """
-    if processes.count() == 1:
-        return drive(ensemble, progress=progress, title=title, cancelled=cancelled)
     stop = processes.Stop()
     first, last = processes.own_range(len(ensemble.lane_keys))
     lanes = ensemble.of_lanes(np.arange(first, last))

@@ -87,8 +87,7 @@ def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]",
         place += count
     check_unchanged(source, state)
     if place != max(begin, end):
-        rule = f"must yield {end - begin} rows from row {begin} on, by its `num_rows`"
-        raise ValueError(f"`{argument}` {rule}; it yielded {place - begin}.")
+        raise ValueError(f"`{argument}` must yield {N} rows, its `num_rows`; it yielded {place}.")
     return _Part(N, pieces, checks)
 
 

@@ -1,8 +1,16 @@
-"""Compiled programs that are kept for later processes."""
+"""Compiled programs that are kept for later processes, and those that are dropped."""
 
 import os
 import subprocess
 import sys
+import types
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+from isotherm import compilation
 
 PROGRAM = """
 import sys, jax, jax.numpy as jnp, isotherm as iso
@@ -37,3 +45,62 @@ def test_a_folder_that_was_set_before_is_kept(tmp_path):
     before = str(tmp_path / "before")
     assert run(JAX_COMPILATION_CACHE_DIR=before)[0] == before
     assert run(XDG_CACHE_HOME=str(tmp_path))[0] == str(tmp_path / "isotherm" / "compiled")
+
+
+@pytest.fixture
+def no_functions(monkeypatch):
+    """Functions that other tests sampled from are forgotten, and their programs kept."""
+    monkeypatch.setattr(compilation, "_functions", {})
+
+
+def test_programs_of_many_functions_are_dropped(no_functions, monkeypatch):
+    """A function that is defined again in a loop must not take memory in each round."""
+    dropped = []
+
+    cached = types.SimpleNamespace(clear_cache=lambda: dropped.append(len(compilation._functions)))
+    monkeypatch.setattr(compilation, "_programs", [types.SimpleNamespace(_cached=cached)])
+    kept = lambda x: x
+    for _ in range(3):
+        compilation.drop_old_programs(kept, None)
+    assert len(compilation._functions) == 1
+    for _ in range(7):
+        compilation.drop_old_programs(lambda x: x, None)
+    assert not dropped
+    compilation.drop_old_programs(kept, None)  # is known
+    assert not dropped
+    compilation.drop_old_programs(lambda x: x, None)
+    assert dropped == [8]
+    assert len(compilation._functions) == 1
+
+
+def test_arrays_in_a_function_do_not_make_it_another_one(no_functions):
+    """A module with other arrays runs the same program."""
+
+    class Shifted(eqx.Module):
+        shift: jax.Array
+        power: int = eqx.field(static=True)
+
+        def __call__(self, x):
+            return (x + self.shift) ** self.power
+
+    for shift in (1.0, 2.0):
+        compilation.drop_old_programs(Shifted(jnp.asarray(shift), 2), None)
+    assert len(compilation._functions) == 1
+    compilation.drop_old_programs(Shifted(jnp.asarray(1.0), 3), None)
+    assert len(compilation._functions) == 2
+
+
+def test_equinox_lets_its_programs_go(no_functions, monkeypatch):
+    monkeypatch.setattr(compilation, "_programs", [])
+    programs = [compilation.compile_fully(_called), compilation.compile_quickly(_called)]
+    assert all(program(lambda x: 2 * x, jnp.ones(())) == 2 for program in programs)
+    kept = compilation._programs
+    assert [program._cached._cache_size() for program in kept] == [1, 1]
+    for _ in range(9):
+        compilation.drop_old_programs(lambda x: x)
+    assert [program._cached._cache_size() for program in kept] == [0, 0]
+    assert programs[0](lambda x: 3 * x, jnp.ones(())) == 3
+
+
+def _called(f, x):
+    return f(x)

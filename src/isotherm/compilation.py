@@ -1,4 +1,8 @@
-"""Fast compilation for programs that run only a few times, and a cache of compiled programs."""
+"""Fast compilation for programs that run only a few times, a cache of compiled programs, and a bound on their number.
+
+JAX keeps each compiled program for as long as the process runs, and a function that is defined again, as in a loop,
+is another function: 70 MB for each of them. So programs are dropped once there are those of too many functions.
+"""
 
 import functools
 import os
@@ -10,6 +14,35 @@ import equinox as eqx
 import jax
 
 F = TypeVar("F", bound=Callable)
+
+_MOST_FUNCTIONS = 8  # whose programs are kept
+_programs: list[Any] = []  # what `eqx.filter_jit` returned
+_functions: dict[Any, None] = {}  # those that programs have been compiled for since they were last dropped
+
+
+def compile_fully(f: F) -> F:
+    """Return `eqx.filter_jit(f)`, whose programs `drop_old_programs` can drop."""
+    compiled = eqx.filter_jit(f)
+    _programs.append(compiled)
+    return cast(F, compiled)
+
+
+def drop_old_programs(*functions: Callable | None) -> None:
+    """Drop all compiled programs if they were for eight other functions: call it before any are compiled for these.
+
+    Functions are the same if JAX would use the same programs for them: arrays that they hold do not count.
+    """
+    leaves, structure = jax.tree.flatten(eqx.filter(functions, eqx.is_array, inverse=True))
+    key = (structure, *leaves)
+    try:
+        known = key in _functions
+    except TypeError:  # not hashable: JAX will refuse it with a message of its own
+        return
+    if not known and len(_functions) >= _MOST_FUNCTIONS:
+        for program in _programs:
+            program._cached.clear_cache()  # Equinox has no public name for it
+        _functions.clear()
+    _functions[key] = None
 
 
 def compile_quickly(f: F) -> F:
@@ -55,7 +88,9 @@ def _compiled(f: F, options: dict[str, Any]) -> F:
     def compiled() -> Callable:
         here = {"xla_gpu_autotune_level": 0} if jax.default_backend() == "gpu" else {}
         settings: dict[str, Any] = {"compiler_options": {**options, **here}}
-        return eqx.filter_jit(f, **settings)
+        program = eqx.filter_jit(f, **settings)
+        _programs.append(program)
+        return program
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -182,8 +182,10 @@ def test_the_record_covers_every_sampler_and_plan():
     assert set(RECORDED["samplers"]) == set(SAMPLERS)
     assert set(RECORDED["plans"]) == set(record.PLANS)
     plans = {plan.__name__ for plan in minibatch.MinibatchPlan.__subclasses__()}
-    # `AllRows` draws nothing, and `Weighted` draws like `WithReplacement`, from its table.
-    assert plans - {"AllRows", "Weighted"} == set(record.PLANS)
+    # `AllRows` draws nothing, and `Weighted` draws like `WithReplacement`, from its table. Those of streams follow
+    # from random words, or from rows drawn before.
+    streamed = {"WeightedBlocks", "ByWords", "Pool", "Fed"}
+    assert plans - {"AllRows", "Weighted"} - streamed == set(record.PLANS)
 
 
 @pytest.mark.slow

@@ -9,12 +9,14 @@ from planted.rows import ROWS
 from planted.runs import RUNS
 from planted.samplers import SAMPLERS
 from planted.steps import STEPS
+from planted.streams import STREAMS
 from planted.sums import SUMS
 from planted.symmetric import SYMMETRIC
 from planted.tuned import TUNED
 
 BUGS: tuple[Bug, ...] = (
     *ROWS,
+    *STREAMS,
     *SUMS,
     *NOISE,
     *COVARIANCES,

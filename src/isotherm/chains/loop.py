@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from isotherm import tree
 from isotherm.chains.moments import Accumulator
-from isotherm.compilation import compile_quickly
+from isotherm.compilation import compile_fully, compile_quickly
 from isotherm.data.fed import Fed
 from isotherm.gradients.control_variate import Anchor, ControlVariate
 from isotherm.kernel import Kernel
@@ -121,7 +121,7 @@ def _advance(
 
 
 start, restart_averages = compile_quickly(_start), compile_quickly(_restart_averages)
-advance = eqx.filter_jit(_advance)
+advance = compile_fully(_advance)
 
 
 def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect: Bool[Array, ""]) -> Lane:

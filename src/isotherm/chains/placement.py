@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 from isotherm import devices, tree
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
-from isotherm.compilation import compile_quickly
+from isotherm.compilation import compile_fully, compile_quickly
 from isotherm.devices import AXIS, EVERYWHERE, SPLIT
 
 
@@ -145,7 +145,7 @@ def _restart_averages(mesh: Mesh, program: loop.Program, lanes: loop.Lane, time:
     return _on_devices(loop._restart_averages, mesh, program, lanes, (time,), SPLIT)
 
 
-@eqx.filter_jit
+@compile_fully
 def _advance(
     mesh: Mesh, program: loop.Program, lanes: loop.Lane, numbers: tuple[Array, Array, Array], capacity: int
 ) -> tuple[loop.Lane, loop.Kept]:

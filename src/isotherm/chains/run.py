@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Key
@@ -66,10 +67,10 @@ def _warn_before(ensemble: Ensemble, *, stacklevel: int) -> None:
     position = jax.tree.map(lambda x: tree.put(np.asarray(x)[0]), ensemble.positions)
     chosen = ensemble.setups[:_MAX_CHECKED]
     split = keys.several(jax.random.fold_in(ensemble.key, keys.PREFLIGHT), len(chosen) + 1)
-    _, data = resident(kernel, ensemble.data, key=split[-1])
+    kernel, data = resident(kernel, ensemble.data, key=split[-1])
     warned: set[str] = set()
     for setup, key in zip(chosen, split[:-1], strict=True):
-        measuring = resident(setup.kernel, ensemble.data, key=split[-1])[0]
+        measuring = eqx.tree_at(lambda k: k.sampler, kernel, setup.sampler)
         noise = measure(measuring, data, position, step=0, key=key)
         if noise is None:
             return

@@ -38,7 +38,14 @@ def as_rows(data: PyTree, *, known: bool = False) -> tuple[PyTree[Array], int]:
 def on_device(arrays: PyTree[Array | np.ndarray]) -> PyTree[Array]:
     """Return the arrays on the device, in the dtypes that JAX gives them."""
     with np.errstate(over="ignore"):  # numbers too large for 32 bits are among the infinite ones
-        return jax.tree.map(jnp.asarray, arrays)
+        return jax.tree.map(_put, arrays)
+
+
+def _put(x: Array | np.ndarray) -> Array:
+    if isinstance(x, jax.Array):
+        return jnp.asarray(x)
+    # `jnp.asarray` would make two copies. Without a copy, an array that the user changes would change under a run.
+    return jax.device_put(x, may_alias=False)
 
 
 def checked_rows(data: PyTree, *, known: bool = False, argument: str = "data") -> CheckedRows:

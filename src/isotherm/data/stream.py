@@ -16,8 +16,8 @@ from isotherm import tree
 from isotherm.data.checks import evenly
 from isotherm.data.sources.base import Source, check_unchanged
 
-_BLOCK = 2**23  # numbers in a block
-_SAMPLE = 2**24  # numbers in the sample, at most
+_BLOCK = 2**22  # numbers in a block
+_SAMPLE = 2**23  # numbers in the sample, at most
 _HELD = 2**26  # numbers in all rows, up to which they are read into memory
 _AHEAD = 2  # blocks that are read before they are needed
 

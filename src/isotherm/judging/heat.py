@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from isotherm import tree
 from isotherm.chains.feed import fetched, most_steps
 from isotherm.chains.resident import resident
-from isotherm.compilation import compile_quickly
+from isotherm.compilation import compile_fully, compile_quickly
 from isotherm.data.fed import Fed
 from isotherm.data.plans import AllRows, WithReplacement
 from isotherm.data.stream import Stream
@@ -159,7 +159,7 @@ def _without_moving_anchors(kernel: Kernel) -> Kernel:
     return eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
 
 
-@eqx.filter_jit
+@compile_fully
 def _gradients(
     kernel: Kernel,
     data: PyTree,

@@ -10,13 +10,13 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.compilation import compile_fully
 from isotherm.data.stream import Stream, num_rows, picked, rows_in_memory
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
@@ -204,7 +204,7 @@ class _Comparison:
         return tree.unravel_like(jnp.asarray(x, tree.ravel(self.like).dtype), self.like)
 
 
-@eqx.filter_jit
+@compile_fully
 def _densities(
     posterior: Posterior, like: PyTree, points: Float[Array, "m d"], rows: PyTree
 ) -> tuple[Float[Array, "m n"], Float[Array, " m"]]:

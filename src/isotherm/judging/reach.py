@@ -9,13 +9,13 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.compilation import compile_fully
 from isotherm.data.stream import Stream, num_rows, picked, rows_in_memory
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
@@ -116,7 +116,7 @@ def _rise(
     return np.where(np.isfinite(rise), rise, np.inf), N * rest.std(axis=1) * math.sqrt((1 - m / N) / m)
 
 
-@eqx.filter_jit
+@compile_fully
 def _along(
     posterior: Posterior, theta: PyTree, index: Int[Array, " k"], step: Float[Array, " k"], rows: PyTree
 ) -> tuple[Float[Array, "k m"], Float[Array, " k"]]:

@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 
 from isotherm import tree
 from isotherm.chains.problem import Problem
+from isotherm.compilation import drop_old_programs
 from isotherm.data.checks import unmasked, warn_if_unresolved
 from isotherm.data.opening import Opened, brought
 from isotherm.data.rows import checked_rows, on_device
@@ -42,6 +43,7 @@ def prepare(
     - `latents_allowed`: whether to accept a latent variable per row, which needs steps that use all rows.
     - `float64`: whether to use float64 for rows and parameters. JAX must be in x64 mode.
     """
+    drop_old_programs(posterior.log_likelihood, posterior.log_prior)
     data = brought(data)
     checked = data if isinstance(data, Opened) else checked_rows(data)
     for label, x in checked.labelled:

@@ -3,13 +3,13 @@
 import time
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import keys, tree
 from isotherm.chains.starts import GivenStarts
+from isotherm.compilation import compile_fully
 from isotherm.data.stream import Stream
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import RunRecord, SamplerRecord
@@ -92,7 +92,7 @@ def reference_posterior(
     return _wrap(drawn, position, gradient, stats, record)
 
 
-@eqx.filter_jit
+@compile_fully
 def _nuts(
     posterior: Posterior,
     data: PyTree,

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from isotherm import devices
-from isotherm.compilation import compile_quickly, compile_untuned
+from isotherm.compilation import compile_fully, compile_quickly, compile_untuned
 from isotherm.data.permutation import permute
 from isotherm.sums.compensated import Sum
 
@@ -138,7 +138,7 @@ def _on_devices(one: Callable, mesh: Mesh, divided: PyTree[Array], shared: PyTre
 
 
 def _by_effort(f: Callable) -> tuple[Callable, Callable, Callable]:
-    return compile_quickly(f), compile_untuned(f), eqx.filter_jit(f)
+    return compile_quickly(f), compile_untuned(f), compile_fully(f)
 
 
 FOLDS, BLOCK_FOLDS, EACHES = _by_effort(_fold), _by_effort(_fold_block), _by_effort(_each)

@@ -1,12 +1,12 @@
 """Adam on minibatches from several starting points, where Newton's method fails or costs too much."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import tree
+from isotherm.compilation import compile_fully
 from isotherm.data.fed import Pool
 from isotherm.data.stream import Stream, num_rows, rows_in_memory
 from isotherm.gradients.minibatch import Minibatch
@@ -50,7 +50,7 @@ def _rms(x: Array) -> Array:
     return jnp.sqrt(jnp.mean(x * x))
 
 
-@eqx.filter_jit
+@compile_fully
 def _descend(
     posterior: Posterior,
     data: PyTree,

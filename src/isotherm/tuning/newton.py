@@ -25,6 +25,7 @@ _GROWTH = 4  # ratio of the sizes of successive parts
 _FIRST, _LATER = 60, 8  # most evaluations on the first part and on all rows, and on the parts between them
 _NEAR = 0.1  # converged once a step is this short (rms, in standard deviations)
 _RESOLVED = 1e-4  # largest error of a Hessian's smallest eigenvalue, by its condition number and the rounding
+_WHITE = 0.1  # largest difference from the identity of a Hessian that counts as whitened
 _REFINEMENTS = 2  # most evaluations that only improve the coordinates
 
 
@@ -111,6 +112,28 @@ def point_at(
     prior = prior_derivatives(density, zero)
     total = [-(scale * a + b) for a, b in zip((value, gradient, hessian), prior, strict=True)]
     return Point(frame, float(total[0]), total[1], total[2], (value, gradient, hessian))
+
+
+def closer(
+    posterior: Posterior, data: PyTree, point: Point, index: np.ndarray, *, near: float, tries: int
+) -> tuple[Point, int]:
+    """Return a point closer to the mode, in coordinates that whiten its Hessian, and the passes it took.
+
+    Newton's steps are repeated until the coordinates at `index` move by less than `near` standard deviations, at most
+    `tries` times. `point` itself is returned if its coordinates do not whiten its Hessian, as where that does not
+    describe the posterior, and if a step does not lower U.
+    """
+    if not np.allclose(point.hessian, np.eye(len(point.gradient)), atol=_WHITE):
+        return point, 0
+    T, eps = float(posterior.temperature), _eps(point.frame)
+    for spent in range(tries):
+        if np.max(np.abs(point.gradient[index])) < near * T**0.5:
+            return point, spent
+        proposal = point_at(posterior, data, moved(point.frame, -point.gradient))
+        if not (proposal.finite and proposal.value <= point.value + 10 * eps * abs(point.value)):
+            return point, spent + 1
+        point = proposal.turned(*whitening(proposal.hessian, 0.0, eps))
+    return point, tries
 
 
 def turned(frame: DensePreconditioner, by: np.ndarray, inverse: np.ndarray) -> DensePreconditioner:

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
+from isotherm.compilation import compile_fully
 from isotherm.errors import missing_extra, must
 from isotherm.posterior import Posterior
 from isotherm.samplers.base import Sampler
@@ -138,6 +138,6 @@ def posterior(
     )
 
 
-@eqx.filter_jit
+@compile_fully
 def _at_each(sites: RowIndependent, params: PyTree[Array]) -> dict[str, Array]:
     return jax.lax.map(sites.values, params, batch_size=_AT_ONCE)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
 from isotherm.errors import check_count, must
 
@@ -33,7 +33,12 @@ VALIDATION = 2**32 - 11  # the order of rows in `isotherm validate`
 
 def chain_keys(key: Key[Array, ""], num_chains: int) -> Key[Array, " chains"]:
     """Return the keys of chains 0, 1, ... of a run."""
-    return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(num_chains))
+    return keys_of(key, jnp.arange(num_chains))
+
+
+def keys_of(key: Key[Array, ""], chains: Int[Array, " chains"]) -> Key[Array, " chains"]:
+    """Return the keys of the chains of a run that have these numbers."""
+    return jax.vmap(lambda i: jax.random.fold_in(key, i))(chains)
 
 
 def several(key: Key[Array, ""], count: int) -> list[Key[Array, ""]]:

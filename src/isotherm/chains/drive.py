@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from isotherm import keys
+from isotherm import keys, processes
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.feed import Feed
+from isotherm.chains.placement import Placement
 from isotherm.chains.resident import resident
 from isotherm.data.fed import Fed
 from isotherm.data.plans import WithReplacement
@@ -58,33 +59,39 @@ def drive(
     title: str,
     cancelled: bool = False,
     chunk_steps: int | None = None,
+    stop: processes.Stop | None = None,
 ) -> Outcome:
     """Run chains until they end, all of them fail or the user interrupts, and return the outcome.
 
     `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it. A `cancelled`
-    ensemble takes no step.
+    ensemble takes no step. `stop` is shared with other processes: an interruption of one ends the run in all.
     """
+    placement = Placement.of(ensemble)
+    ensemble = placement.padded(ensemble)
     setup, kernel = ensemble.setup, ensemble.kernel
+    shown = progress and processes.is_first()
     began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
-    bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=progress, title=title)
-    with bar, contextlib.ExitStack() as cleanup, _interruptible() as stopped:
+    bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
+    with bar, contextlib.ExitStack() as cleanup, _interruptible(terminated=stop is not None) as stopped:
         arrangement = 0
         measuring, data = _arranged(ensemble, arrangement)
-        program = loop.Program(
-            kernel=measuring,
-            data=data,
-            keys=ensemble.lane_keys,
-            anchors=_anchors(ensemble, ensemble.positions),
-            stacked=len(ensemble.setups) > 1,
+        program = placement.program(
+            loop.Program(
+                kernel=measuring,
+                data=data,
+                keys=ensemble.lane_keys,
+                anchors=_anchors(ensemble, ensemble.positions),
+                stacked=len(ensemble.setups) > 1,
+            )
         )
-        lanes = loop.start(program, ensemble.positions)
-        lanes = loop.restart_averages(program, lanes, jnp.asarray(0))
+        lanes = placement.start(program, ensemble.positions)
+        lanes = placement.restart_averages(program, lanes, jnp.asarray(0))
         capacity = _capacity(lanes)
         last_finite, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
         oldest = None
         if cancelled:
             stopped.set()
-        feed = None if cancelled else _feed_of(ensemble)
+        feed = None if cancelled else _feed_of(ensemble, placement)
         if feed is not None:
             cleanup.callback(feed.close)
         fed = program
@@ -92,13 +99,13 @@ def drive(
         while step < ensemble.num_steps and not stopped.is_set():
             if (due := _arrangement(ensemble, step)) != arrangement:
                 arrangement = due
-                program = dataclasses.replace(program, data=_arranged(ensemble, due)[1])
+                program = placement.program(dataclasses.replace(program, data=_arranged(ensemble, due)[1]))
             if program.anchors is not None and step > 0 and step % setup.refresh_every == 0:
                 oldest = (lanes.state.position, program.anchors)
                 moved = _anchors(ensemble, lanes.state.position)
                 if (ended >= 0).any():  # the anchor at which a chain failed is kept, to measure its noise
                     moved = _where_lane(ended < 0, moved, program.anchors)
-                program = dataclasses.replace(program, anchors=moved)
+                program = placement.program(dataclasses.replace(program, anchors=moved))
             if feed is not None and step % feed.steps == 0:
                 if bar.visible:
                     bar.progress.say("reading the rows of the next steps")
@@ -111,8 +118,8 @@ def drive(
             num_kept, thinning = pace.next(step)
             collect = step >= setup.burn_in
             if step == setup.burn_in > 0:
-                lanes = loop.restart_averages(program, lanes, jnp.asarray(1))
-            lanes, kept = loop.advance(
+                lanes = placement.restart_averages(program, lanes, jnp.asarray(1))
+            lanes, kept = placement.advance(
                 dataclasses.replace(fed, anchors=program.anchors),
                 lanes,
                 jnp.asarray(num_kept),
@@ -127,22 +134,35 @@ def drive(
                 store.add(kept, num_kept)
             if bar.visible:
                 bar.update(step, _mean_temperature(lanes))
+            if stop is not None:
+                _share(stop, stopped)
             if (ended >= 0).all():
                 break
             last_finite = _where_lane(ended < 0, lanes.state.position, last_finite)
+        if stop is not None:
+            _share(stop, stopped)
         interrupted = stopped.is_set() and step < ensemble.num_steps
     if (ended >= 0).all():
         store.truncate(max(0, (int(ended.max()) - setup.burn_in) // setup.thinning))
+    lanes, last_finite, anchors = placement.together((lanes, last_finite, program.anchors))
     return Outcome(
-        kept=store.result(lanes),
+        kept=jax.tree.map(lambda x: x[: placement.lanes], store.result(lanes)),
         lanes=lanes,
         last_finite=last_finite,
-        anchors=program.anchors,
-        oldest=oldest or (lanes.state.position, program.anchors),
+        anchors=anchors,
+        oldest=placement.together(oldest) if oldest else (lanes.state.position, anchors),
         steps=step,
         interrupted=interrupted,
         seconds=time.perf_counter() - began,
     )
+
+
+def _share(stop: processes.Stop, stopped: threading.Event) -> None:
+    """Pass an interruption on to other processes, and theirs to this one."""
+    if stopped.is_set():
+        stop.request()
+    elif stop.requested():
+        stopped.set()
 
 
 class _Pace:
@@ -228,10 +248,10 @@ def _arranged(ensemble: Ensemble, arrangement: int) -> tuple[Kernel, PyTree]:
     return resident(ensemble.kernel, ensemble.data, key=key)
 
 
-def _feed_of(ensemble: Ensemble) -> Feed | None:
+def _feed_of(ensemble: Ensemble, placement: Placement) -> Feed | None:
     """Return the feed of the chains; `None` if their rows are in memory."""
     data = ensemble.data
-    return Feed(ensemble, data) if isinstance(data, Stream) and ensemble.num_steps else None
+    return Feed(ensemble, data, placement) if isinstance(data, Stream) and ensemble.num_steps else None
 
 
 def _fed(program: loop.Program, rows: PyTree[Array], feed: Fed) -> loop.Program:
@@ -267,8 +287,11 @@ def _where_lane(mask: np.ndarray, new: PyTree, old: PyTree) -> PyTree:
 
 
 @contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises."""
+def _interruptible(*, terminated: bool) -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises.
+
+    If `terminated`, SIGTERM sets it too: that is how a cluster ends one of several processes.
+    """
     stopped = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stopped
@@ -279,8 +302,10 @@ def _interruptible() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stopped.set()
 
-    previous = signal.signal(signal.SIGINT, stop)
+    signals = (signal.SIGINT, signal.SIGTERM) if terminated else (signal.SIGINT,)
+    previous = [signal.signal(number, stop) for number in signals]
     try:
         yield stopped
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in zip(signals, previous, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -1,19 +1,22 @@
 """Chains that run side by side: those of one setup, or of several in a sweep that differ only in numbers."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+import numpy as np
+from jaxtyping import Array, Int, Key, PyTree
 
+from isotherm import devices, tree
 from isotherm.chains.setup import Setup
 from isotherm.compilation import compile_quickly
 from isotherm.data.stream import Stream
 from isotherm.kernel import Kernel
-from isotherm.keys import chain_keys
+from isotherm.keys import keys_of
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 
@@ -56,6 +59,15 @@ class Ensemble:
         """The rows, in the order in which they were given."""
         return self.setup.problem.data
 
+    def of_lanes(self, lanes: np.ndarray) -> "Ensemble":
+        """Return an ensemble that runs some of the lanes, which may be repeated."""
+        kernel = self.kernel
+        if len(self.setups) > 1:
+            sampler = jax.tree.map(lambda x: x[lanes] if eqx.is_array(x) else x, kernel.sampler)
+            kernel = eqx.tree_at(lambda k: k.sampler, kernel, sampler)
+        positions = jax.tree.map(lambda x: x[lanes], self.positions)
+        return dataclasses.replace(self, kernel=kernel, positions=positions, lane_keys=self.lane_keys[lanes])
+
     def setup_of(self, lane: int) -> Setup:
         """Return the setup of a lane."""
         return self.setups[lane // self.length.num_chains]
@@ -66,7 +78,10 @@ def ensemble_of(
 ) -> Ensemble:
     """Return an ensemble of setups of one shape. Chains start at `positions`, one set of free parameters each."""
     kernel = setups[0].kernel
-    positions, lane_keys = _placed(kernel.preconditioner, positions, key, length.num_chains)
+    place = functools.partial(_placed, kernel.preconditioner)
+    numbers = tree.put(np.arange(length.num_chains), np.int32)
+    size = devices.for_lanes(length.num_chains)[1]
+    positions, lane_keys = devices.in_groups(lambda *args: place(key, *args), size, positions, numbers)
     if len(setups) > 1:
         stacked = _stack([setup.sampler for setup in setups], length.num_chains)
         kernel = eqx.tree_at(lambda k: k.sampler, kernel, stacked)
@@ -77,12 +92,15 @@ def ensemble_of(
 
 @compile_quickly
 def _placed(
-    preconditioner: Preconditioner | None, positions: PyTree[Array], key: Key[Array, ""], num_chains: int
+    preconditioner: Preconditioner | None,
+    key: Key[Array, ""],
+    positions: PyTree[Array],
+    numbers: Int[Array, " chains"],
 ) -> tuple[PyTree[Array], Key[Array, " chains"]]:
     """Return the positions in the coordinates of the sampler, and the chains' keys."""
     if preconditioner is not None:
         positions = jax.vmap(preconditioner.from_params)(positions)
-    return positions, chain_keys(key, num_chains)
+    return positions, keys_of(key, numbers)
 
 
 def groups_of_one_shape(setups: Sequence[Setup]) -> list[list[int]]:

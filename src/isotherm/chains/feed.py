@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PyTree, Shaped
 
 from isotherm.chains.ensemble import Ensemble
+from isotherm.chains.placement import Placement
 from isotherm.compilation import compile_quickly
 from isotherm.data.fed import Fed
 from isotherm.data.plans import MinibatchPlan
@@ -28,8 +29,9 @@ _BYTES = 2**28  # of the rows of one portion
 class Feed:
     """Portions of rows for `steps` steps each. The next one is found while chains use the last."""
 
-    def __init__(self, ensemble: Ensemble, data: Stream) -> None:
+    def __init__(self, ensemble: Ensemble, data: Stream, placement: Placement) -> None:
         self.ensemble, self.data, self.kernel = ensemble, data, ensemble.kernel
+        self.placement = placement
         most = most_steps(self.kernel, data, len(ensemble.lane_keys))
         self.steps = math.ceil(ensemble.num_steps / math.ceil(ensemble.num_steps / most))
         self.thread = ThreadPoolExecutor(1, "isotherm-feed")
@@ -42,7 +44,7 @@ class Feed:
             return None
         if begin + self.steps < self.ensemble.num_steps:
             self.next = self._find(begin + self.steps)
-        return _laid_out(self.kernel, drawn, len(self.ensemble.lane_keys), self.steps, begin)
+        return _laid_out(self.kernel, drawn, len(self.ensemble.lane_keys), self.steps, begin, self.placement)
 
     def close(self) -> None:
         """End the thread."""
@@ -75,13 +77,19 @@ def most_steps(kernel: Kernel, data: Stream, lanes: int) -> int:
     return max(1, _BYTES // (lanes * kernel.batch_size * row_bytes(data.source.row)))
 
 
-def _laid_out(kernel: Kernel, drawn: Drawn, lanes: int, steps: int, begin: int) -> tuple[PyTree[Array], Fed]:
+def _laid_out(
+    kernel: Kernel, drawn: Drawn, lanes: int, steps: int, begin: int, placement: Placement | None = None
+) -> tuple[PyTree[Array], Fed]:
+    """Return the rows on the device, and where they are. With several devices, each has those of its lanes."""
     shape = (lanes, steps, kernel.batch_size)
-    places = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
-    weights = None if drawn.weights is None else put(drawn.weights.reshape(shape))
+    several = None if placement is None or not placement.several else placement
+    place = put if several is None else several.split
+    rows_each = math.prod(shape) // (1 if several is None else len(several.devices))
+    places = (np.arange(math.prod(shape), dtype=np.int32) % rows_each).reshape(shape)
+    weights = None if drawn.weights is None else place(drawn.weights.reshape(shape))
     factor = kernel.minibatch.noise_factor(kernel.num_data, kernel.batch_size)
-    fed = Fed(put(places), weights, put(np.full(lanes, begin, np.int32)), factor)
-    return jax.tree.map(put, drawn.rows), fed
+    fed = Fed(place(places), weights, place(np.full(lanes, begin, np.int32)), factor)
+    return jax.tree.map(place, drawn.rows), fed
 
 
 def _named(kernel: Kernel, keys: Key[Array, " lanes"], begin: int, steps: int) -> np.ndarray:

@@ -70,8 +70,7 @@ class Kept(eqx.Module):
     stats: dict[str, Array]
 
 
-@compile_quickly
-def start(program: Program, positions: PyTree) -> Lane:
+def _start(program: Program, positions: PyTree) -> Lane:
     """Return lanes before their first step. Call `restart_averages` next."""
 
     def one(kernel: Kernel, key: Key[Array, ""], position: PyTree) -> Lane:
@@ -84,8 +83,7 @@ def start(program: Program, positions: PyTree) -> Lane:
     return program.map(one, positions)
 
 
-@compile_quickly
-def restart_averages(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lane:
+def _restart_averages(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lane:
     """Return lanes with averages and moments restarted, before the first step (`time` 0) or after burn-in (1)."""
 
     def one(kernel: Kernel, key: Key[Array, ""], lane: Lane) -> Lane:
@@ -97,8 +95,7 @@ def restart_averages(program: Program, lanes: Lane, time: Int[Array, ""]) -> Lan
     return program.map(one, lanes)
 
 
-@compile_fully
-def advance(
+def _advance(
     program: Program,
     lanes: Lane,
     num_kept: Int[Array, ""],
@@ -121,6 +118,10 @@ def advance(
     shapes = jax.eval_shape(kept_of, lanes)
     kept = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), shapes)
     return jax.lax.fori_loop(0, num_kept, keep, (lanes, kept))
+
+
+start, restart_averages = compile_quickly(_start), compile_quickly(_restart_averages)
+advance = compile_fully(_advance)
 
 
 def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect: Bool[Array, ""]) -> Lane:

@@ -7,10 +7,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from isotherm import keys, tree
+from isotherm import keys, processes, tree
 from isotherm.chains import advice
 from isotherm.chains.collect import collect
 from isotherm.chains.drive import drive
+from isotherm.chains.drive_together import drive_together
 from isotherm.chains.ensemble import Ensemble, Length, ensemble_of, groups_of_one_shape
 from isotherm.chains.noise import measure
 from isotherm.chains.resident import resident
@@ -49,7 +50,8 @@ def _run(
     for ensemble, group in zip(ensembles, groups, strict=True):
         name = type(ensemble.setup.sampler).__name__
         title = name if len(group) == 1 else f"{name} x {len(group)}"
-        outcome = drive(ensemble, progress=progress, title=title, cancelled=interrupted)
+        driven = drive if processes.count() == 1 else drive_together
+        outcome = driven(ensemble, progress=progress, title=title, cancelled=interrupted)
         interrupted = outcome.interrupted
         drawn |= dict(zip(group, collect(ensemble, outcome, stacklevel=stacklevel + 1), strict=True))
     return [drawn[i] for i in range(len(setups))]

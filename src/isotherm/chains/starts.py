@@ -2,12 +2,14 @@
 
 import abc
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from isotherm import keys, tree
+from isotherm import devices, keys, tree
 from isotherm.compilation import compile_quickly
 from isotherm.errors import must
 from isotherm.preconditioner import Preconditioner
@@ -59,13 +61,11 @@ class NormalStarts(Starts):
     def positions(self, num_chains: int, *, key: Key[Array, ""]) -> PyTree[Array]:
         """Return free parameters with a leading axis of chains, as for `Starts`."""
         key = jax.random.fold_in(key, keys.WARM_STARTS)
-        return _around(
-            self.preconditioner,
-            self.points,
-            tree.put(self.spread, tree.dtype_of(self.preconditioner.center)),
-            key,
-            num_chains,
-        )
+        spread = tree.put(self.spread, tree.dtype_of(self.preconditioner.center))
+        around = functools.partial(_around, self.preconditioner, self.points, spread)
+        numbers = tree.put(np.arange(num_chains), np.int32)
+        size = devices.for_lanes(num_chains)[1]
+        return devices.in_groups(around, size, jax.random.split(key, num_chains), numbers)
 
 
 @compile_quickly
@@ -73,15 +73,15 @@ def _around(
     preconditioner: Preconditioner,
     points: PyTree[Array] | None,
     spread: Float[Array, ""],
-    key: Key[Array, ""],
-    num_chains: int,
+    chain_keys: Key[Array, " chains"],
+    numbers: Int[Array, " chains"],
 ) -> PyTree[Array]:
     center = preconditioner.center
     points = jax.tree.map(lambda x: x[None], center) if points is None else points
-    nearest = jnp.arange(num_chains) % jax.tree.leaves(points)[0].shape[0]
+    nearest = numbers % jax.tree.leaves(points)[0].shape[0]
 
     def one(key: Key[Array, ""], i: Int[Array, ""]) -> PyTree[Array]:
         v = tree.multiply(spread, tree.normal_like(center, key=key))
         return jax.tree.map(lambda p, move: p[i] + move, points, preconditioner.multiply(v))
 
-    return jax.vmap(one)(jax.random.split(key, num_chains), nearest)
+    return jax.vmap(one)(chain_keys, nearest)

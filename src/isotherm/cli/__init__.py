@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for add in COMMANDS:
         add(commands)
     options = parser.parse_args(arguments)
+    options.arguments = sys.argv[1:] if arguments is None else list(arguments)
     with contextlib.suppress(OSError):  # a home that cannot be written to
         isotherm.keep_compiled()
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
+from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.messages import fail, printer
 from isotherm.errors import IsothermWarning
 
@@ -60,6 +61,7 @@ def add_sample(commands: Subparsers) -> None:
         metavar="MODEL",
         help=f"print a spec to start from, and stop; MODEL is one of {', '.join(_MODELS)}",
     )
+    add_distributed(parser)
     parser.set_defaults(run=sample)
 
 
@@ -72,15 +74,29 @@ def sample(options: argparse.Namespace) -> int:
         return 0
     if options.spec is None:
         return fail(options, "SPEC is missing; `isotherm sample --example logistic` prints one")
-    if (
-        options.out.exists()
-        and (not options.out.is_dir() or any(options.out.iterdir()))
-        and not options.force
-    ):
-        return fail(
-            options,
-            f"{options.out} already exists; use --force to write into it, or --out to write elsewhere",
+    if is_parent(options):
+        return watch(options)
+    if options.distributed:
+        try:
+            join(options)
+        except ValueError as error:
+            return fail(options, str(error))
+    code = _sample(options)
+    if options.distributed:
+        leave(code)
+    return code
+
+
+def _check_out(options: argparse.Namespace) -> None:
+    """Raise if the folder to write to is in use."""
+    used = options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir()))
+    if used and not options.force and is_first(options):
+        raise ValueError(
+            f"{options.out} already exists; use --force to write into it, or --out to write elsewhere"
         )
+
+
+def _sample(options: argparse.Namespace) -> int:
     from isotherm.cli.spec import make_problem, read_spec
 
     spec: Spec | None = None
@@ -88,8 +104,13 @@ def sample(options: argparse.Namespace) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", IsothermWarning)
             warnings.showwarning = _warn  # pyrefly: ignore
-            spec = read_spec(options.spec)
-            return _run(options, spec, make_problem(spec))
+            if not options.distributed:
+                _check_out(options)
+                spec = read_spec(options.spec)
+                return _run(options, spec, make_problem(spec))
+            in_all(lambda: _check_out(options), "out")
+            spec = in_all(lambda: read_spec(options.spec), "spec")
+            return _run(options, spec, in_all(lambda: make_problem(spec), "data"))
     except KeyboardInterrupt:
         from isotherm.cli.folder import DRAWS
 
@@ -110,27 +131,32 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     from isotherm.cli.folder import DRAWS, remove_results, write_run
 
     began = time.perf_counter()
-    options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
+    first = is_first(options)
+    if first:
+        options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
     settings, effort = dict(spec.sample), 1.0
     if options.seed is not None:
         settings["seed"] = options.seed
     if options.quick:
         whole = settings.get("num_draws", 1000)
         settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
-    say = printer(options)
+    say = printer(options) if first else lambda text: None
     say(problem.about.title)
     if dropped := problem.about.model.get("rows dropped"):
         say(f"{dropped:,} rows have a missing value and are left out")
     shared = {k: settings[k] for k in ("batch_size", "seed") if k in settings}
     tuned = iso.warmup(problem.posterior, problem.data, problem.init, **shared)
-    cost = measure(problem, tuned, settings, effort=effort)
-    say(cost.text)
-    if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
-        return 130
+    # A trial run takes decisions by the clock, which would differ between processes.
+    cost = None if options.distributed else measure(problem, tuned, settings, effort=effort)
+    if cost is not None:
+        say(cost.text)
+        if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
+            return 130
     draws = iso.sample(problem.posterior, problem.data, tuned, **settings)
     draws = dataclasses.replace(draws, about=problem.about, labels=problem.labels)
-    remove_results(options.out)
-    draws.save(options.out / DRAWS)
+    if first:
+        remove_results(options.out)
+        draws.save(options.out / DRAWS)
     summary, diagnosis = draws.summary(), None
     interrupted = draws.record.interrupted
     if not interrupted:
@@ -138,9 +164,11 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
             diagnosis = iso.diagnose(draws, effort=effort, seed=settings.get("seed", 0))
         except KeyboardInterrupt:
             interrupted = True
-    files = write_run(options.out, draws, summary, diagnosis)
+    files = write_run(options.out, draws, summary, diagnosis) if first else []
     assessment = summary if diagnosis is None else diagnosis
     code = 130 if interrupted else 1 if assessment.problems else 0
+    if not first:
+        return code
     if options.json:
         from isotherm.reporting.to_json import summary_to_json
 
@@ -153,7 +181,7 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
                     "problems": list(assessment.problems),
                     "parameters": summary_to_json(summary)["rows"],
                     "seconds": round(time.perf_counter() - began, 1),
-                    "estimated_seconds": round(cost.seconds, 1),
+                    "estimated_seconds": None if cost is None else round(cost.seconds, 1),
                     "files": [str(file) for file in files],
                 }
             )

@@ -1,15 +1,15 @@
 """The first pass over a source: every row is checked, and a random sample of the rows is kept."""
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from isotherm import tree
+from isotherm import processes, tree
 from isotherm.data.checks import InfiniteRows
 from isotherm.data.fingerprint import of_source
 from isotherm.data.sources.arrays import arrays
@@ -51,21 +51,44 @@ def opened(source: Source, *, argument: str = "data") -> Opened:
     labels = _labels(source, argument)
     N, state = source.num_rows, source.state()
     index = _random_rows(N, sample_size(source), np.random.default_rng(0))
-    checks, begin, pieces = [_Check(label) for label in labels], 0, []
-    for block in read_ahead(_seen(source, block_length_of(source), checks)):
+    checks = [_Check(label) for label in labels]
+    parts = processes.gathered(lambda: _read(source, state, index, checks, argument), f"read {argument}")
+    for process, part in enumerate(parts):
+        if part.num_rows != N:
+            rule = f"the same source in all processes; it has {N} rows here and {part.num_rows} in process {process}"
+            raise ValueError(f"`{argument}` must be {rule}. Give all processes the same files.")
+    order = np.random.default_rng(1).permutation(len(index))
+    sample = [np.concatenate(x)[order] for x in zip(*(y for part in parts for y in part.pieces), strict=True)]
+    structured = jax.tree.unflatten(jax.tree.structure(source.row), sample)
+    found = [_together(same) for same in zip(*(part.checks for part in parts), strict=True)]
+    infinite = tuple(x for check in found if (x := check.result()) is not None)
+    return Opened(source, state, structured, index[order], infinite, of_source(source), argument)
+
+
+class _Part(NamedTuple):
+    """What a process has read: the number of rows of the source, rows of the sample in order, and checks."""
+
+    num_rows: int
+    pieces: list[list[np.ndarray]]
+    checks: "list[_Check]"
+
+
+def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]", argument: str) -> _Part:
+    """Read the rows that are this process's to read: all of them, if there is only one."""
+    N, length, pieces = source.num_rows, block_length_of(source), []
+    first, last = processes.own_range(-(-N // length))
+    begin, end = first * length, min(last * length, N)
+    place = begin
+    for block in read_ahead(_seen(source, length, checks, begin, end)):
         leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
         count = len(leaves[0])
-        low, high = np.searchsorted(index, [begin, begin + count])
-        pieces.append([x[index[low:high] - begin] for x in leaves])
-        begin += count
+        low, high = np.searchsorted(index, [place, place + count])
+        pieces.append([x[index[low:high] - place] for x in leaves])
+        place += count
     check_unchanged(source, state)
-    if begin != N:
-        raise ValueError(f"`{argument}` must yield {N} rows, its `num_rows`; it yielded {begin}.")
-    order = np.random.default_rng(1).permutation(len(index))
-    sample = [np.concatenate(x)[order] for x in zip(*pieces, strict=True)]
-    structured = jax.tree.unflatten(jax.tree.structure(source.row), sample)
-    infinite = tuple(x for check in checks if (x := check.result()) is not None)
-    return Opened(source, state, structured, index[order], infinite, of_source(source), argument)
+    if place != max(begin, end):
+        raise ValueError(f"`{argument}` must yield {N} rows, its `num_rows`; it yielded {place}.")
+    return _Part(N, pieces, checks)
 
 
 def brought(data: PyTree | Source | Opened) -> PyTree | Opened:
@@ -98,9 +121,10 @@ def checked_blocks(source: Source, length: int, *, argument: str) -> Iterator[Py
     return _seen(source, length, [_Check(label) for label in _labels(source, argument)])
 
 
-def _seen(source: Source, length: int, checks: "list[_Check]") -> Iterator[PyTree[Any]]:
-    begin = 0
-    for block in source.blocks(length):
+def _seen(
+    source: Source, length: int, checks: "list[_Check]", begin: int = 0, end: int | None = None
+) -> Iterator[PyTree[Any]]:
+    for block in source.blocks(length, begin, end) if end is None or begin < end else ():
         leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
         for check, x in zip(checks, leaves, strict=True):
             check.see(x, begin)
@@ -139,6 +163,14 @@ def _random_rows(N: int, count: int, rng: np.random.Generator) -> np.ndarray:
 def _dtype(dtype: Any) -> np.dtype:
     """Return the dtype that rows have on the device."""
     return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
+
+
+def _together(checks: "Sequence[_Check]") -> "_Check":
+    """Return the checks of the parts of one leaf as one."""
+    whole = checks[0]
+    for check in checks[1:]:
+        whole.count, whole.kept = whole.count + check.count, whole.kept + check.kept
+    return whole
 
 
 class _Check:

@@ -58,13 +58,16 @@ class Stream:
         """The numbers in a row."""
         return row_width(self.source)
 
-    def blocks(self) -> Iterator[PyTree[Array | np.ndarray]]:
-        """Yield all rows in order, `block_length` at a time; the last block may be shorter.
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[PyTree[Array | np.ndarray]]:
+        """Yield blocks `first` up to but not including `last` in order; the last of all may be shorter.
 
         A thread reads the next blocks in the meantime. Raises if the source changed since it was checked.
         """
         check_unchanged(self.source, self.state)
-        yield from read_ahead(map(self.narrowed, self.source.blocks(self.block_length)))
+        begin = first * self.block_length
+        end = self.num_rows if last is None else min(last * self.block_length, self.num_rows)
+        if begin < end:
+            yield from read_ahead(map(self.narrowed, self.source.blocks(self.block_length, begin, end)))
         check_unchanged(self.source, self.state)
 
     def block(self, number: int) -> PyTree[Array | np.ndarray]:

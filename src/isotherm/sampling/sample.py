@@ -9,6 +9,7 @@ from isotherm.chains.ensemble import Length
 from isotherm.chains.run import run
 from isotherm.chains.setup import Setup
 from isotherm.data.plans import MinibatchPlan
+from isotherm.devices import Devices, using
 from isotherm.draws import Draws
 from isotherm.draws.record import Reason
 from isotherm.errors import check_count, must
@@ -40,6 +41,7 @@ def sample(
     init_scale: float = 0.0,
     init_per_chain: bool | None = None,
     progress: bool = True,
+    devices: Devices = None,
 ) -> Draws:
     """Draw from `posterior` given `data`.
 
@@ -64,44 +66,47 @@ def sample(
     - `gradient`: how the force is estimated; `iso.Minibatch()` if `None`.
     - `preconditioner`: coordinates in which the chains move; those of the parameters if `None`.
     - `progress`: show a bar, on a terminal or in a notebook.
+    - `devices`: those of this process to use, or their number; all if `None`. Sums over all rows are split over them,
+      and then the chains.
     """
     key = as_key(seed)
     length = _checked_length(num_chains, num_draws)
-    if sampler is not None:
-        if isinstance(init, Setup):
-            rule = "a pytree of parameters if a sampler is given"
-            raise must("init", rule, "a `Setup`", "Leave `sampler` out.")
-        choices = Choices(
-            batch_size=batch_size,
-            thinning=1 if thinning is None else thinning,
-            burn_in=0 if burn_in is None else burn_in,
-            num_chains=num_chains,
-            minibatch=minibatch,
-            gradient=gradient,
-            preconditioner=preconditioner,
-            init_scale=init_scale,
-            init_per_chain=init_per_chain,
-        )
-        (setup,) = setups(posterior, data, init, [sampler], choices)
-    else:
-        checks.check_open(
-            minibatch=minibatch,
-            gradient=gradient,
-            preconditioner=preconditioner,
-            init_per_chain=init_per_chain,
-            init_scale=init_scale or None,
-        )
-        checks.check_posterior(posterior)
-        given = _checked_lengths(burn_in=burn_in, thinning=thinning)
-        if isinstance(init, Setup):
-            setup = checks.checked_setup(init, posterior, data, batch_size)
-        else:
-            setup = tuned(
-                posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2
+    with using(devices):
+        if sampler is not None:
+            if isinstance(init, Setup):
+                rule = "a pytree of parameters if a sampler is given"
+                raise must("init", rule, "a `Setup`", "Leave `sampler` out.")
+            choices = Choices(
+                batch_size=batch_size,
+                thinning=1 if thinning is None else thinning,
+                burn_in=0 if burn_in is None else burn_in,
+                num_chains=num_chains,
+                minibatch=minibatch,
+                gradient=gradient,
+                preconditioner=preconditioner,
+                init_scale=init_scale,
+                init_per_chain=init_per_chain,
             )
-        setup = _with_lengths(setup, given)
-    checks.check_steps(setup.burn_in + num_draws * setup.thinning)
-    return run([setup], length, key, progress=progress, stacklevel=2)[0]
+            (setup,) = setups(posterior, data, init, [sampler], choices)
+        else:
+            checks.check_open(
+                minibatch=minibatch,
+                gradient=gradient,
+                preconditioner=preconditioner,
+                init_per_chain=init_per_chain,
+                init_scale=init_scale or None,
+            )
+            checks.check_posterior(posterior)
+            given = _checked_lengths(burn_in=burn_in, thinning=thinning)
+            if isinstance(init, Setup):
+                setup = checks.checked_setup(init, posterior, data, batch_size)
+            else:
+                setup = tuned(
+                    posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2
+                )
+            setup = _with_lengths(setup, given)
+        checks.check_steps(setup.burn_in + num_draws * setup.thinning)
+        return run([setup], length, key, progress=progress, stacklevel=2)[0]
 
 
 def sweep(
@@ -122,6 +127,7 @@ def sweep(
     init_scale: float = 0.0,
     init_per_chain: bool | None = None,
     progress: bool = True,
+    devices: Devices = None,
 ) -> list[Draws]:
     """Run `sample` for many samplers at once.
 
@@ -151,9 +157,10 @@ def sweep(
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
-    prepared = setups(posterior, data, init, list(samplers), choices)
-    checks.check_steps(burn_in + num_draws * thinning)
-    return run(prepared, length, key, progress=progress, stacklevel=2)
+    with using(devices):
+        prepared = setups(posterior, data, init, list(samplers), choices)
+        checks.check_steps(burn_in + num_draws * thinning)
+        return run(prepared, length, key, progress=progress, stacklevel=2)
 
 
 def _checked_length(num_chains: int, num_draws: int) -> Length:

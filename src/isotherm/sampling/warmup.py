@@ -4,10 +4,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from isotherm import keys, tree
+from isotherm import keys, processes, tree
 from isotherm.chains.setup import Setup
 from isotherm.data.checks import needs_float64
 from isotherm.data.opening import Opened, brought
+from isotherm.devices import Devices, using
 from isotherm.errors import check_count, must
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
@@ -27,6 +28,7 @@ def warmup(
     batch_size: int | None = None,
     seed: int | Key[Array, ""] = 0,
     progress: bool = True,
+    devices: Devices = None,
 ) -> Setup:
     """Return a setup with starts, coordinates, gradient, batch size and sampler chosen for this posterior.
 
@@ -45,7 +47,8 @@ def warmup(
     - others as for `iso.sample`.
     """
     key = as_key(seed)
-    return tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
+    with using(devices):
+        return tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
 
 
 def tuned(
@@ -96,7 +99,7 @@ def _tuned(
     checks.check_forward_mode(problem.density, problem.data, problem.init)
     problem.check_starts(jax.tree.map(lambda x: tree.put(np.asarray(x)[None]), problem.init))
     first, second = keys.several(jax.random.fold_in(key, keys.WARMUP), 2)
-    with Progress("warm-up", show=progress) as bar:
+    with Progress("warm-up", show=progress and processes.is_first()) as bar:
         result = tune_normal(
             problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
         )

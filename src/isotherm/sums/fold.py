@@ -6,21 +6,19 @@ compiled program, so that one program serves a part of the rows and all of them.
 """
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
-from isotherm import tree
-from isotherm.compilation import compile_fully, compile_quickly, compile_untuned
-from isotherm.data.permutation import permute
+from isotherm import devices, processes, tree
 from isotherm.data.stream import Stream, num_rows, padded, put
+from isotherm.sums import spread
 from isotherm.sums.compensated import Sum
+from isotherm.sums.programs import BLOCK_FOLDS, EACHES, FOLDS, RowFunction
+from isotherm.sums.programs import picked as picked
 
 # Numbers in a block, so that it stays in the cache of a CPU, or keeps a GPU busy without taking much of its memory.
 _NUMBERS = {"cpu": (2**18, 2**18)}
@@ -30,8 +28,6 @@ _FEWEST_ROWS, _MOST_NUMBERS = 64, 2**26  # rows in a block, unless they would ho
 CHUNK = 256  # the rows in a block are a multiple of this, if there are as many
 # Numbers, in the data or computed in all, up to which programs are not optimised, and up to which they are not tuned.
 _EFFORTS = (2**24, 2**30)
-
-RowFunction = Callable[..., PyTree]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +47,6 @@ class Part:
 def largest_part(data: PyTree | Stream) -> int:
     """Return the number of rows that a `Part` may have: all, or those in the sample of a stream."""
     return num_rows(data.sample if isinstance(data, Stream) else data)
-
-
-def picked(data: PyTree, index: Int[Array, " n"]) -> PyTree:
-    """Return the rows at `index`."""
-    return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
 
 
 def fold(
@@ -83,25 +74,45 @@ def fold(
     if part is None:
         with jax.enable_x64(False):  # a key that is made in x64 mode needs another program
             part = Part(jax.random.key(0), num_rows(data))
+    chosen = spread.over(part.count * _width(data))
+    if chosen is not None:
+        length = spread.shorter(length, num_rows(data), CHUNK)
+        bounds = (part.begin, part.end)
+        return spread.fold_arrays(f, data, args, part.key, bounds, length, _effort(data), chosen)
     begin, end = (tree.put(x, np.int32) for x in (part.begin, part.end))
-    run = _FOLDS[_effort(data)]
+    run = FOLDS[_effort(data)]
     return run(f, data, args, part.key, begin, end, length).result()
 
 
 def _fold_stream(
     f: RowFunction, data: Stream, args: tuple[PyTree, ...], numbers_per_row: int
 ) -> PyTree[np.ndarray]:
-    run, total = _BLOCK_FOLDS[_effort(data.sample, data.width * data.num_rows)], None
-    for block in data.blocks():
-        count = num_rows(block)
-        block = jax.tree.map(put, padded(block, data.block_length))
-        length = _block_length(block, numbers_per_row)
-        total = _nothing(f, block, args, length) if total is None else total
-        before, total = total, run(f, block, args, tree.put(count, np.int32), length, total)
+    """Return the sum over all rows of a stream, of which this process reads its own blocks."""
+    own = lambda: _fold_own_blocks(f, data, args, numbers_per_row)
+    return spread.added(processes.gathered(own, f"sum {type(f).__name__}"))
+
+
+def _fold_own_blocks(
+    f: RowFunction, data: Stream, args: tuple[PyTree, ...], numbers_per_row: int
+) -> PyTree[np.ndarray]:
+    effort = _effort(data.sample, data.width * data.num_rows)
+    chosen = spread.over(data.width * data.num_rows) or devices.current()[:1]
+    rows_each = -(-data.block_length // len(chosen))
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows_each, *x.shape[1:]), x.dtype), data.sample)
+    length = _block_length(one, numbers_per_row)
+    total = _nothing(f, one, args, length)
+    several = spread.BlockFold(f, args, effort, chosen) if len(chosen) > 1 else None
+    total = total if several is None else several.zero(total)
+    for block in data.blocks(*processes.own_range(data.num_blocks)):
+        count, block, before = num_rows(block), padded(block, data.block_length), total
+        if several is None:
+            block = jax.tree.map(put, block)
+            total = BLOCK_FOLDS[effort](f, block, args, tree.put(count, np.int32), length, total)
+        else:
+            total = several.add(block, count, length, total)
         # A block is read while the last one is summed: without waiting for earlier ones, memory would fill up.
         jax.block_until_ready(before)
-    assert total is not None
-    return total.result()
+    return total.result() if several is None else spread.over_devices(total)
 
 
 def _nothing(f: RowFunction, block: PyTree, args: tuple[PyTree, ...], length: int) -> Sum:
@@ -129,12 +140,29 @@ def each(
     - `work`: numbers that all calls of this program compute, if these are more than the numbers in the data.
     """
     length = _block_length(data, numbers_per_row) if block_length is None else block_length
-    run = _EACHES[_effort(data, work)]
+    run = EACHES[_effort(data, work)]
     return run(f, data, args, length)
 
 
+def each_on_devices(
+    f: RowFunction, data: PyTree, *args: PyTree, numbers_per_row: int = 1, work: int = 0
+) -> PyTree[Array | np.ndarray]:
+    """Return what `each` does, from all devices in use; from several, on the host. `data` may be on the host."""
+    chosen = spread.over(max(work, num_rows(data) * _width(data))) or ()
+    if len(chosen) < 2:
+        return each(f, jax.tree.map(put, data), *args, numbers_per_row=numbers_per_row, work=work)
+    rows_each = -(-num_rows(data) // len(chosen))
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows_each, *x.shape[1:]), x.dtype), data)
+    length = _block_length(one, numbers_per_row)
+    return spread.each_of(f, data, args, length, _effort(data, work), chosen)
+
+
+def _width(data: PyTree) -> int:
+    return sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(data))
+
+
 def _block_length(data: PyTree, numbers_per_row: int) -> int:
-    width = sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(data))
+    width = _width(data)
     fewest, most = _NUMBERS.get(jax.default_backend(), _NUMBERS_ELSEWHERE)
     numbers = min(max(fewest, width * num_rows(data) // 64), most)
     width = max(width, numbers_per_row, 1)
@@ -147,81 +175,3 @@ def _effort(data: PyTree, work: int = 0) -> int:
     """Return 0, 1 or 2: how long it pays to optimise a program, for the time that it takes to run."""
     numbers = max(work, sum(x.size for x in jax.tree.leaves(data)))
     return sum(numbers >= limit for limit in _EFFORTS)
-
-
-def _fold(
-    f: RowFunction,
-    data: PyTree,
-    args: tuple[PyTree, ...],
-    key: Key[Array, ""],
-    begin: Int[Array, ""],
-    end: Int[Array, ""],
-    length: int,
-) -> Sum:
-    all_rows = end - begin == num_rows(data)
-
-    def block(i: Int[Array, ""]) -> PyTree:
-        first = begin + i * length
-        contiguous = functools.partial(_contiguous, data, first, length)
-        at_random = functools.partial(_random, data, first, length, key, end)
-        return f(*jax.lax.cond(all_rows, contiguous, at_random), *args)
-
-    shapes = jax.eval_shape(block, jnp.zeros((), jnp.int32))
-    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    blocks = (end - begin + length - 1) // length
-    return jax.lax.fori_loop(0, blocks, lambda i, total: total.add(block(i)), Sum.zero(zero))
-
-
-def _fold_block(
-    f: RowFunction,
-    block: PyTree,
-    args: tuple[PyTree, ...],
-    count: Int[Array, ""],
-    length: int,
-    total: Sum,
-) -> Sum:
-    """Return `total` plus the sum over the first `count` rows of a block."""
-
-    def part(i: Int[Array, ""]) -> PyTree:
-        rows, new = _contiguous(block, i * length, length)
-        start = jnp.minimum(i * length, num_rows(block) - length)
-        return f(rows, new & (start + jnp.arange(length, dtype=jnp.int32) < count), *args)
-
-    return jax.lax.fori_loop(0, (count + length - 1) // length, lambda i, sums: sums.add(part(i)), total)
-
-
-def _each(f: RowFunction, data: PyTree, args: tuple[PyTree, ...], length: int) -> PyTree[Array]:
-    N = num_rows(data)
-    of_block = lambda begin: f(_contiguous(data, begin, length)[0], *args)
-    shapes = jax.eval_shape(of_block, jnp.zeros((), jnp.int32))
-    out = jax.tree.map(lambda x: jnp.zeros((N, *x.shape[1:]), x.dtype), shapes)
-
-    def write(i: Int[Array, ""], out: PyTree) -> PyTree:
-        begin = jnp.minimum(i * length, N - length)
-        put = lambda buffer, x: jax.lax.dynamic_update_slice_in_dim(buffer, x, begin, axis=0)
-        return jax.tree.map(put, out, of_block(begin))
-
-    return jax.lax.fori_loop(0, -(-N // length), write, out)
-
-
-_FOLDS = compile_quickly(_fold), compile_untuned(_fold), compile_fully(_fold)
-_BLOCK_FOLDS = compile_quickly(_fold_block), compile_untuned(_fold_block), compile_fully(_fold_block)
-_EACHES = compile_quickly(_each), compile_untuned(_each), compile_fully(_each)
-
-
-def _contiguous(data: PyTree, begin: Int[Array, ""], length: int) -> tuple[PyTree, Bool[Array, " n"]]:
-    """Return a block of contiguous rows. The last one begins early, with rows that were counted before."""
-    start = jnp.minimum(begin, num_rows(data) - length).astype(jnp.int32)
-    rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, length, axis=0), data)
-    return rows, start + jnp.arange(length, dtype=jnp.int32) >= begin
-
-
-def _random(
-    data: PyTree, begin: Int[Array, ""], length: int, key: Key[Array, ""], end: Int[Array, ""]
-) -> tuple[PyTree, Bool[Array, " n"]]:
-    """Return a block of rows of a random order that ends at `end`."""
-    position = begin + jnp.arange(length, dtype=jnp.int32)
-    # All blocks use the same key on purpose, since it names one order of the rows.
-    key = jax.random.clone(key)
-    index = permute(jnp.minimum(position, num_rows(data) - 1), num_rows(data), key=key)
-    return picked(data, index), position < end

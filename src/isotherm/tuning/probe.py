@@ -15,9 +15,9 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
-from isotherm.data.stream import Stream, num_rows
+from isotherm.data.stream import Stream, num_rows, put
 from isotherm.posterior import Posterior
-from isotherm.sums.fold import each
+from isotherm.sums.fold import each_on_devices
 from isotherm.sums.precision import exact
 from isotherm.tuning.streamed_rows import streamed_rows
 from isotherm.tuning.tickets import Representatives, Rows, RowsInMemory
@@ -45,7 +45,8 @@ class Probe:
         size = tree.size(self.zero)
         if isinstance(self.data, Stream):
             return streamed_rows(self.data, roots, size)
-        return RowsInMemory(self.data, each(roots, self.data, numbers_per_row=4 * _PROBES), size, 1.0)
+        found = each_on_devices(roots, self.data, numbers_per_row=4 * _PROBES)
+        return RowsInMemory(self.data, jax.tree.map(put, found), size, 1.0)
 
     def again(self, rows: Rows, density: Posterior, order: int, *, key: Key[Array, ""]) -> Rows:
         """Return `rows` with other numbers for those that vary most, which determine the largest eigenvalue of C.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree, UInt8
 
-from isotherm import tree
+from isotherm import processes, tree
 from isotherm.data.plans import MinibatchPlan
 from isotherm.data.stream import Drawn, Stream, num_rows, padded, picked, put
 from isotherm.data.weighted_blocks import (
@@ -25,7 +25,7 @@ from isotherm.data.weighted_blocks import (
     shares_of,
     tickets_of,
 )
-from isotherm.sums.fold import each
+from isotherm.sums.fold import each, each_on_devices
 from isotherm.tuning.tickets import Representatives, copies_of, num_top
 
 _ORDERS = (1, 2)  # whose codes are kept
@@ -162,17 +162,35 @@ def streamed_rows(data: Stream, roots: Roots, size: int) -> StreamedRows:
     sample_roots = tuple(
         np.asarray(x, np.float64) for x in each(roots, data.sample, numbers_per_row=_NUMBERS_PER_ROW)
     )
-    scales, N = np.array([x.mean() for x in sample_roots]), data.num_rows
-    counts = np.zeros((len(scales), data.num_blocks, 256), np.int64)
-    codes = {k: np.empty(N, np.uint8) for k in _ORDERS} if N <= _MOST_CODES else None
+    scales = np.array([x.mean() for x in sample_roots])
+    parts = processes.gathered(lambda: _measured(data, roots, scales), "measure rows")
+    counts, codes, tops = parts[0]
+    for more_counts, more_codes, more_tops in parts[1:]:
+        counts = np.concatenate([counts, more_counts], axis=1)
+        if codes is not None and more_codes is not None:
+            codes = {k: np.append(codes[k], more_codes[k]) for k in _ORDERS}
+        most = num_top(data.num_rows)
+        tops = {k: tops[k].merged(x.index, x.codes, x.rows, most) for k, x in more_tops.items()}
+    return StreamedRows(data, roots, size, 1.0, scales, sample_roots, counts, codes, tops)
+
+
+def _measured(
+    data: Stream, roots: Roots, scales: Float[np.ndarray, " orders"]
+) -> tuple[np.ndarray, dict[int, np.ndarray] | None, dict[int, _Top]]:
+    """Return counts, codes and top rows of the blocks that are this process's to read."""
+    N, (first, last) = data.num_rows, processes.own_range(data.num_blocks)
+    start, own_rows = first * data.block_length, min(last * data.block_length, N) - first * data.block_length
+    counts = np.zeros((len(scales), last - first, 256), np.int64)
+    codes = {k: np.empty(own_rows, np.uint8) for k in _ORDERS} if N <= _MOST_CODES else None
     none = jax.tree.map(lambda x: np.empty((0, *x.shape[1:]), x.dtype), data.sample)
     tops = dict.fromkeys(_ORDERS, _Top(np.zeros(0, np.int64), np.zeros(0, np.uint8), none))
     most, on_scale = num_top(N), tree.put(scales, np.float32)
-    for b, block in enumerate(data.blocks()):
+    for b, block in enumerate(data.blocks(first, last)):
         count, begin = num_rows(block), b * data.block_length
-        on_device = jax.tree.map(put, padded(block, data.block_length))
-        work = data.num_rows * data.width
-        found = each(_Codes(roots), on_device, on_scale, numbers_per_row=_NUMBERS_PER_ROW, work=work)
+        same_length, work = padded(block, data.block_length), data.num_rows * data.width
+        found = each_on_devices(
+            _Codes(roots), same_length, on_scale, numbers_per_row=_NUMBERS_PER_ROW, work=work
+        )
         coded = np.stack([np.asarray(x)[:count] for x in found])
         for k in range(len(scales)):
             counts[k, b] = np.bincount(coded[k], minlength=256)
@@ -184,8 +202,8 @@ def streamed_rows(data: Stream, roots: Roots, size: int) -> StreamedRows:
             if len(new):
                 new = np.sort(new[np.argsort(coded[k][new], kind="stable")[::-1][:most]])
                 rows = jax.tree.map(lambda x, new=new: np.asarray(x[new]), block)
-                tops[k] = tops[k].merged(begin + new, coded[k][new], rows, most)
-    return StreamedRows(data, roots, size, 1.0, scales, sample_roots, counts, codes, tops)
+                tops[k] = tops[k].merged(start + begin + new, coded[k][new], rows, most)
+    return counts, codes, tops
 
 
 class _OfOrder(eqx.Module):

@@ -117,14 +117,27 @@ def test_one_process_does_its_work_without_an_exchange(monkeypatch):
 def test_an_error_and_a_wrong_turn_are_raised_in_all_processes(monkeypatch):
     monkeypatch.setattr(processes, "count", lambda: 2)
     monkeypatch.setattr(processes, "index", lambda: 0)
-    error = ("place", ("ValueError", "row 3 is bad"), None)
+    error = ("place", ("ValueError", "row 3 is bad"), [])
     monkeypatch.setattr(processes, "_exchanged", lambda message: [message, error])
     with pytest.raises(ValueError, match="row 3 is bad") as raised:
         processes.gathered(lambda: 1, "place")
     assert str(raised.value) == "row 3 is bad"
-    monkeypatch.setattr(processes, "_exchanged", lambda message: [message, ("elsewhere", None, 2)])
+    monkeypatch.setattr(processes, "_exchanged", lambda message: [message, ("elsewhere", None, [])])
     with pytest.raises(RuntimeError, match="process 0 is at 'place' and process 1 at 'elsewhere'"):
         processes.gathered(lambda: 1, "place")
+
+
+def test_messages_are_arrays_and_json():
+    leaves = [np.arange(6, dtype=np.int32).reshape(2, 3), np.float64(0.1), np.zeros((0, 4), bool)]
+    message = ("place", None, [np.asarray(x) for x in (*leaves, jnp.asarray(1.5, jnp.bfloat16))])
+    label, failure, received = processes._from_bytes(processes._as_bytes(message))
+    assert (label, failure) == ("place", None)
+    for sent, got in zip(message[2], received, strict=True):
+        assert sent.dtype == got.dtype
+        assert sent.shape == got.shape
+        assert np.array_equal(sent, got)
+    error = ("place", ("ValueError", "row 3 is bad"), [])
+    assert processes._from_bytes(processes._as_bytes(error)) == error
 
 
 def test_work_is_shared_out_without_gaps(monkeypatch):

@@ -7,15 +7,18 @@ reach in the same order. So every process has the same numbers and takes the sam
 import builtins
 import contextlib
 import itertools
-import pickle
+import json
+import math
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 T = TypeVar("T")
+Message = tuple[str, tuple[str, str] | None, list[np.ndarray]]  # place, error, arrays
 
 _PIECE = 2**26  # bytes that each process sends at once
 _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
@@ -49,23 +52,28 @@ def alone() -> Iterator[None]:
 
 def own_range(total: int) -> tuple[int, int]:
     """Return the part of `total` contiguous pieces of work that this process does: first, and last plus 1."""
-    return index() * total // count(), (index() + 1) * total // count()
+    return range_of(index(), total)
+
+
+def range_of(process: int, total: int) -> tuple[int, int]:
+    """Return the part of `total` contiguous pieces of work that a process does: first, and last plus 1."""
+    return process * total // count(), (process + 1) * total // count()
 
 
 def gathered(work: Callable[[], T], label: str) -> list[T]:
     """Return what `work` returns in each process, in the order of the processes.
 
-    If it raises in one of them, all processes raise that error. `label` names the place in the program, and must be
-    the same in all processes.
+    That must be a pytree of numbers and arrays of NumPy, of the same structure in all processes. If `work` raises in
+    one of them, all processes raise that error. `label` names the place in the program, and must be the same in all.
     """
     if count() == 1:
         return [work()]
-    error: Exception | None = None
+    error, structure = None, None
     try:
-        message = (label, None, work())
+        leaves, structure = jax.tree.flatten(work())
+        message: Message = (label, None, [np.asarray(x) for x in leaves])
     except Exception as caught:
-        error = caught
-        message = (label, (type(caught).__name__, str(caught)), None)
+        error, message = caught, (label, (type(caught).__name__, str(caught)), [])
     messages = _exchanged(message)
     for other, (there, _, _) in enumerate(messages):
         if there != messages[0][0]:
@@ -78,7 +86,8 @@ def gathered(work: Callable[[], T], label: str) -> list[T]:
         if error is not None and failed[0] == index():
             raise error
         raise _as_error(*cast(tuple[str, str], messages[failed[0]][1]), failed[0])
-    return [value for _, _, value in messages]
+    assert structure is not None
+    return [structure.unflatten(leaves) for _, _, leaves in messages]
 
 
 def _as_error(kind: str, text: str, process: int) -> Exception:
@@ -90,9 +99,9 @@ def _as_error(kind: str, text: str, process: int) -> Exception:
     return error
 
 
-def _exchanged(message: Any) -> list[Any]:
+def _exchanged(message: Message) -> list[Message]:
     """Return the messages of all processes."""
-    sent = np.frombuffer(pickle.dumps(message, protocol=5), np.uint8)
+    sent = np.frombuffer(_as_bytes(message), np.uint8)
     lengths = _allgather(np.frombuffer(np.int64(len(sent)).tobytes(), np.uint8))
     sizes = [int(np.frombuffer(x.tobytes(), np.int64)[0]) for x in lengths]
     parts: list[list[np.ndarray]] = [[] for _ in sizes]
@@ -104,7 +113,28 @@ def _exchanged(message: Any) -> list[Any]:
         own[: len(now)] = now
         for received, x in zip(parts, _allgather(own), strict=True):
             received.append(x)
-    return [pickle.loads(np.concatenate(x)[:n].tobytes()) for x, n in zip(parts, sizes, strict=True)]
+    return [_from_bytes(np.concatenate(x)[:n].tobytes()) for x, n in zip(parts, sizes, strict=True)]
+
+
+def _as_bytes(message: Message) -> bytes:
+    """Return a message as JSON, which says what follows, and the bytes of its arrays."""
+    label, failure, leaves = message
+    arrays = [(x.dtype.name, x.shape) for x in leaves]
+    header = json.dumps({"label": label, "failure": failure, "arrays": arrays}).encode()
+    return b"".join([np.int64(len(header)).tobytes(), header, *(x.tobytes() for x in leaves)])
+
+
+def _from_bytes(data: bytes) -> Message:
+    """Return the message that `_as_bytes` made bytes of."""
+    place = 8 + int(np.frombuffer(data[:8], np.int64)[0])
+    header, leaves = json.loads(data[8:place]), []
+    for name, shape in header["arrays"]:
+        dtype = jnp.dtype(name)
+        end = place + math.prod(shape) * dtype.itemsize
+        leaves.append(np.frombuffer(data[place:end], dtype).reshape(shape))
+        place = end
+    failure = header["failure"]
+    return header["label"], None if failure is None else tuple(failure), leaves
 
 
 def _allgather(x: np.ndarray) -> np.ndarray:

@@ -20,25 +20,31 @@ def drive_together(ensemble: Ensemble, *, progress: bool, title: str, cancelled:
     """
     stop = processes.Stop()
     first, last = processes.own_range(len(ensemble.lane_keys))
-    lanes = ensemble.of_lanes(np.arange(first, last))
+    # A process without a chain runs the first one, whose draws are not used: all have an outcome of one form.
+    lanes = ensemble.of_lanes(np.arange(first, last) if first < last else np.zeros(1, int))
 
-    def own() -> Outcome | None:
-        if first == last:
-            return None
+    def own() -> dict[str, PyTree[np.ndarray]]:
         try:
             with processes.alone():
                 outcome = drive(lanes, progress=progress, title=title, cancelled=cancelled, stop=stop)
         except BaseException:
             stop.request()
             raise
-        return on_host(outcome)
+        return {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
 
     kernel = ensemble.kernel
     label = (
         f"{len(ensemble.lane_keys)} chains, {ensemble.num_steps} steps, {kernel.batch_size} rows in a batch"
     )
-    outcomes = [outcome for outcome in processes.gathered(own, label) if outcome is not None]
-    return _merged(outcomes)
+    found = processes.gathered(own, label)
+    used = [processes.range_of(i, len(ensemble.lane_keys)) for i in range(len(found))]
+    return _merged([_outcome(x) for x, (first, last) in zip(found, used, strict=True) if first < last])
+
+
+def _outcome(x: dict[str, PyTree[np.ndarray]]) -> Outcome:
+    """Return what another process has sent."""
+    steps, interrupted, seconds = int(x["steps"]), bool(x["interrupted"]), float(x["seconds"])
+    return Outcome(**(x | {"steps": steps, "interrupted": interrupted, "seconds": seconds}))
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:
@@ -74,9 +80,3 @@ def _with_draws(kept: loop.Kept, count: int) -> loop.Kept:
         return np.concatenate([x, np.full((x.shape[0], missing, *x.shape[2:]), np.nan, x.dtype)], axis=1)
 
     return jax.tree.map(one, kept)
-
-
-def on_host(outcome: Outcome) -> Outcome:
-    """Return the outcome with arrays of NumPy, which can be sent to other processes."""
-    arrays = {name: getattr(outcome, name) for name in ("kept", "lanes", "last_finite", "anchors", "oldest")}
-    return dataclasses.replace(outcome, **jax.tree.map(np.asarray, arrays))

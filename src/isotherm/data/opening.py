@@ -58,19 +58,22 @@ def opened(source: Source, *, argument: str = "data") -> Opened:
             rule = f"the same source in all processes; it has {N} rows here and {part.num_rows} in process {process}"
             raise ValueError(f"`{argument}` must be {rule}. Give all processes the same files.")
     order = np.random.default_rng(1).permutation(len(index))
-    sample = [np.concatenate(x)[order] for x in zip(*(y for part in parts for y in part.pieces), strict=True)]
+    sample = [np.concatenate(x)[order] for x in zip(*(part.rows for part in parts), strict=True)]
     structured = jax.tree.unflatten(jax.tree.structure(source.row), sample)
-    found = [_together(same) for same in zip(*(part.checks for part in parts), strict=True)]
-    infinite = tuple(x for check in found if (x := check.result()) is not None)
+    found = zip(labels, zip(*(part.infinite for part in parts), strict=True), strict=True)
+    infinite = tuple(x for label, same in found if (x := _together(label, same)) is not None)
     return Opened(source, state, structured, index[order], infinite, of_source(source), argument)
 
 
 class _Part(NamedTuple):
-    """What a process has read: the number of rows of the source, rows of the sample in order, and checks."""
+    """What a process has read: the number of rows of the source, and rows of the sample in order.
+
+    `infinite` holds, for each leaf, some numbers of rows with infinite values, and how many there are.
+    """
 
     num_rows: int
-    pieces: list[list[np.ndarray]]
-    checks: "list[_Check]"
+    rows: list[np.ndarray]
+    infinite: list[tuple[np.ndarray, int]]
 
 
 def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]", argument: str) -> _Part:
@@ -88,7 +91,9 @@ def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]",
     check_unchanged(source, state)
     if place != max(begin, end):
         raise ValueError(f"`{argument}` must yield {N} rows, its `num_rows`; it yielded {place}.")
-    return _Part(N, pieces, checks)
+    rows = [np.concatenate(x) for x in zip(*pieces, strict=True)]
+    none = [np.empty((0, *x.shape), x.dtype) for x in jax.tree.leaves(source.row)]
+    return _Part(N, rows or none, [(np.concatenate(check.kept), check.count) for check in checks])
 
 
 def brought(data: PyTree | Source | Opened) -> PyTree | Opened:
@@ -165,12 +170,12 @@ def _dtype(dtype: Any) -> np.dtype:
     return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
 
 
-def _together(checks: "Sequence[_Check]") -> "_Check":
-    """Return the checks of the parts of one leaf as one."""
-    whole = checks[0]
-    for check in checks[1:]:
-        whole.count, whole.kept = whole.count + check.count, whole.kept + check.kept
-    return whole
+def _together(label: str, parts: Sequence[tuple[np.ndarray, int]]) -> InfiniteRows | None:
+    """Return the rows of a leaf with an infinite value, from those in each part of the source."""
+    count = sum(int(count) for _, count in parts)
+    if count == 0:
+        return None
+    return InfiniteRows(label, np.concatenate([index for index, _ in parts])[:_MOST_ROWS], count, False)
 
 
 class _Check:
@@ -212,9 +217,3 @@ class _Check:
         index = np.flatnonzero(np.isinf(rows).any(axis=1))
         self.count += len(index)
         self.kept.append(begin + index[:_MOST_ROWS])
-
-    def result(self) -> InfiniteRows | None:
-        """Return the rows with an infinite value."""
-        if self.count == 0:
-            return None
-        return InfiniteRows(self.label, np.concatenate(self.kept)[:_MOST_ROWS], self.count, False)

@@ -38,8 +38,7 @@ _NUMBERS_PER_ROW = 32  # that `roots` computes for each row at once, or more
 Roots = Callable[[PyTree], tuple[Float[Array, " n"], ...]]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Top:
+class _Top(eqx.Module):
     """The rows of a stream that vary most, in the order of their numbers, and their codes."""
 
     index: np.ndarray

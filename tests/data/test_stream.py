@@ -96,16 +96,40 @@ def test_a_change_between_two_passes_is_noticed(small, tmp_path):
         next(data.blocks())
 
 
-def test_a_source_that_yields_fewer_rows_than_it_says_is_refused(small):
-    class Short(iso.data.Source):
-        num_rows = N
-        row = jax.ShapeDtypeStruct((), np.float32)
+class _Wrong(iso.data.Source):
+    """A source of N numbers that yields something else."""
 
-        def blocks(self, length, begin=0, end=None):
-            yield np.zeros(100, np.float32)
+    num_rows = N
+    row = property(lambda self: {"x": jax.ShapeDtypeStruct((), np.float32)})
 
-    with pytest.raises(ValueError, match=f"`data` must yield {N} rows, its `num_rows`; it yielded 100"):
-        opened(Short())
+    def __init__(self, of_block, most=None):
+        self.of_block, self.most = of_block, most
+
+    def blocks(self, length, begin=0, end=None):
+        for i in list(range(begin, N if end is None else end, length))[: self.most]:
+            yield self.of_block(np.arange(i, min(i + length, N if end is None else end), dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (_Wrong(lambda x: {"x": x}, most=3), r"must yield all rows up to 20011; it ended before row 8448"),
+        (
+            _Wrong(lambda x: {"x": x[:100]}),
+            r"must yield 2816 rows of shape \(\) from row 0 on; it yielded .*\(100,\)",
+        ),
+        (_Wrong(lambda x: {"x": x[:, None]}), r"it yielded an array of shape \(2816, 1\)"),
+        (_Wrong(lambda x: {"y": x}), r"must yield arrays as `row` describes them"),
+        (
+            _Wrong(lambda x: {"x": np.ma.masked_less(x, 5)}),
+            r"`data` must not have masked entries; row 0 does",
+        ),
+    ],
+    ids=["too few blocks", "short blocks", "another shape", "another name", "a mask"],
+)
+def test_blocks_that_are_not_what_the_source_says_are_refused(small, source, words):
+    with pytest.raises(ValueError, match=words):
+        opened(source)
 
 
 def test_an_error_on_the_reading_thread_is_raised_where_rows_are_used():

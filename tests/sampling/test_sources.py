@@ -129,12 +129,12 @@ def test_a_given_sampler_draws_the_same_from_a_source_as_from_memory(arrays):
 
 def test_portions_of_rows_do_not_change_the_draws(arrays, monkeypatch):
     whole = sampled(iso.data.arrays(arrays), **BY_HAND)
-    monkeypatch.setattr(feed, "_BYTES", 20_000)  # 5 steps
+    monkeypatch.setattr(feed, "_BYTES", 20_000)  # one step
     assert np.array_equal(sampled(iso.data.arrays(arrays), **BY_HAND).posterior, whole.posterior)
 
 
 def test_an_interruption_while_rows_are_read_returns_the_draws_so_far(arrays, monkeypatch):
-    monkeypatch.setattr(feed, "_BYTES", 20_000)
+    monkeypatch.setattr(feed, "_BYTES", 200_000)  # 8 steps
     read, found = [], iso.WithReplacement.found
 
     def interrupted(self, data, names):
@@ -162,6 +162,17 @@ def test_a_file_that_changed_after_the_setup_was_made_is_refused(arrays, tmp_pat
         file.write(np.float32(1 - arrays["y"][-1]).tobytes())
     with pytest.raises(ValueError, match=r"must be a setup for this data"):
         sampled(source, setup)
+
+
+def test_a_memory_map_that_changed_in_its_middle_is_refused(arrays, tmp_path):
+    """A setup knows the times of files, and without them some thousand rows."""
+    data = source_of("memory map", arrays, tmp_path)
+    setup = iso.setup(POSTERIOR, data, jnp.zeros(D), sampler=SAMPLER, batch_size=50)
+    changed = np.load(tmp_path / "x.npy", mmap_mode="r+")
+    changed[3_000:9_000] += 1
+    changed.flush()
+    with pytest.raises(ValueError, match="made for other data"):
+        sampled(data, setup)
 
 
 def test_other_rows_than_those_of_the_setup_are_refused(arrays):

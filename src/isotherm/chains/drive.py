@@ -1,6 +1,5 @@
 """The host side of a run: it calls the compiled loop in chunks, stores draws and handles interruption."""
 
-import contextlib
 import dataclasses
 import signal
 import threading
@@ -72,7 +71,7 @@ def drive(
     shown = progress and processes.is_first()
     began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
     bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
-    with bar, contextlib.ExitStack() as cleanup, _interruptible(terminated=stop is not None) as stopped:
+    with bar, _interruptible(terminated=stop is not None) as stopped:
         arrangement = 0
         measuring, data = _arranged(ensemble, arrangement)
         program = placement.program(
@@ -92,8 +91,6 @@ def drive(
         if cancelled:
             stopped.set()
         feed = None if cancelled else _feed_of(ensemble, placement)
-        if feed is not None:
-            cleanup.callback(feed.close)
         fed = program
         pace = _Pace(ensemble, capacity, chunk_steps, None if feed is None else feed.steps)
         while step < ensemble.num_steps and not stopped.is_set():

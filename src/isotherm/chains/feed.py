@@ -6,7 +6,7 @@ stream, and the compiled loop runs on them as it does on all rows in memory.
 
 import math
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReady
 
 import jax
@@ -23,7 +23,8 @@ from isotherm.data.sources.base import row_bytes
 from isotherm.data.stream import Drawn, Stream, put
 from isotherm.kernel import Kernel
 
-_BYTES = 2**28  # of the rows of one portion
+_BYTES = 2**28  # of the rows of one portion, and of what finding them takes
+_NAME_BYTES = 104  # that finding a row takes
 
 
 class Feed:
@@ -34,7 +35,6 @@ class Feed:
         self.placement = placement
         most = most_steps(self.kernel, data, len(ensemble.lane_keys))
         self.steps = math.ceil(ensemble.num_steps / math.ceil(ensemble.num_steps / most))
-        self.thread = ThreadPoolExecutor(1, "isotherm-feed")
         self.next: Future[Drawn] = self._find(0)
 
     def portion(self, begin: int, stopped: threading.Event) -> tuple[PyTree[Array], Fed] | None:
@@ -46,21 +46,27 @@ class Feed:
             self.next = self._find(begin + self.steps)
         return _laid_out(self.kernel, drawn, len(self.ensemble.lane_keys), self.steps, begin, self.placement)
 
-    def close(self) -> None:
-        """End the thread."""
-        self.thread.shutdown(wait=False, cancel_futures=True)
-
     def _find(self, begin: int) -> "Future[Drawn]":
         names = _named(self.kernel, self.ensemble.lane_keys, begin, self.steps)
-        return self.thread.submit(self.kernel.minibatch.found, self.data, names)
+        future: Future[Drawn] = Future()
+
+        def find() -> None:
+            try:
+                future.set_result(self.kernel.minibatch.found(self.data, names))
+            except BaseException as error:  # raised again where the rows are used
+                future.set_exception(error)
+
+        # A daemon, so that a long pass does not keep a process alive after an interruption.
+        threading.Thread(target=find, name="isotherm-feed", daemon=True).start()
+        return future
 
     def _wait(self, stopped: threading.Event) -> Drawn | None:
         while not stopped.is_set():
             try:
                 return self.next.result(timeout=0.2)
             except NotReady:
-                if self.next.done():
-                    raise
+                if self.next.done():  # since then, or with an error of that kind
+                    return self.next.result()
         return None
 
 
@@ -74,7 +80,12 @@ def fetched(
 
 def most_steps(kernel: Kernel, data: Stream, lanes: int) -> int:
     """Return the number of steps whose rows are put on the device together."""
-    return max(1, _BYTES // (lanes * kernel.batch_size * row_bytes(data.source.row)))
+    return max(1, most_lanes(kernel, data) // lanes)
+
+
+def most_lanes(kernel: Kernel, data: Stream) -> int:
+    """Return the number of chains for which the rows of a step are put on the device together."""
+    return max(1, _BYTES // (kernel.batch_size * (row_bytes(data.source.row) + _NAME_BYTES)))
 
 
 def _laid_out(

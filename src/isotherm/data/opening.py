@@ -13,7 +13,7 @@ from isotherm import processes, tree
 from isotherm.data.checks import InfiniteRows
 from isotherm.data.fingerprint import of_source
 from isotherm.data.sources.arrays import arrays
-from isotherm.data.sources.base import Source, check_unchanged
+from isotherm.data.sources.base import Source, check_unchanged, exact_blocks
 from isotherm.data.sparse import is_sparse
 from isotherm.data.stream import Stream, block_length_of, narrowed, put, read_ahead, sample_size
 from isotherm.errors import must
@@ -52,12 +52,13 @@ def opened(source: Source, *, argument: str = "data") -> Opened:
     N, state = source.num_rows, source.state()
     index = _random_rows(N, sample_size(source), np.random.default_rng(0))
     checks = [_Check(label) for label in labels]
-    parts = processes.gathered(lambda: _read(source, state, index, checks, argument), f"read {argument}")
+    parts = processes.gathered(lambda: _read(source, state, index, checks), f"read {argument}")
     for process, part in enumerate(parts):
         if part.num_rows != N:
             rule = f"the same source in all processes; it has {N} rows here and {part.num_rows} in process {process}"
             raise ValueError(f"`{argument}` must be {rule}. Give all processes the same files.")
-    order = np.random.default_rng(1).permutation(len(index))
+    # Rows that are all in the sample stay in order, since they become arrays.
+    order = np.random.default_rng(1).permutation(len(index)) if len(index) < N else slice(None)
     sample = [np.concatenate(x)[order] for x in zip(*(part.rows for part in parts), strict=True)]
     structured = jax.tree.unflatten(jax.tree.structure(source.row), sample)
     found = zip(labels, zip(*(part.infinite for part in parts), strict=True), strict=True)
@@ -76,7 +77,7 @@ class _Part(NamedTuple):
     infinite: list[tuple[np.ndarray, int]]
 
 
-def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]", argument: str) -> _Part:
+def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]") -> _Part:
     """Read the rows that are this process's to read: all of them, if there is only one."""
     N, length, pieces = source.num_rows, block_length_of(source), []
     first, last = processes.own_range(-(-N // length))
@@ -89,8 +90,6 @@ def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]",
         pieces.append([x[index[low:high] - place] for x in leaves])
         place += count
     check_unchanged(source, state)
-    if place != max(begin, end):
-        raise ValueError(f"`{argument}` must yield {N} rows, its `num_rows`; it yielded {place}.")
     rows = [np.concatenate(x) for x in zip(*pieces, strict=True)]
     none = [np.empty((0, *x.shape), x.dtype) for x in jax.tree.leaves(source.row)]
     return _Part(N, rows or none, [(np.concatenate(check.kept), check.count) for check in checks])
@@ -109,8 +108,7 @@ def brought(data: PyTree | Source | Opened) -> PyTree | Opened:
     read = opened(source)
     if len(read.sample_index) < source.num_rows:
         return read
-    in_order = np.argsort(read.sample_index)
-    return jax.tree.map(lambda x: x[in_order], read.sample)
+    return read.sample
 
 
 def as_source(data: PyTree | Source) -> Source | None:
@@ -129,7 +127,7 @@ def checked_blocks(source: Source, length: int, *, argument: str) -> Iterator[Py
 def _seen(
     source: Source, length: int, checks: "list[_Check]", begin: int = 0, end: int | None = None
 ) -> Iterator[PyTree[Any]]:
-    for block in source.blocks(length, begin, end) if end is None or begin < end else ():
+    for block in exact_blocks(source, length, begin, end):
         leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
         for check, x in zip(checks, leaves, strict=True):
             check.see(x, begin)

@@ -94,7 +94,8 @@ class MinibatchPlan(eqx.Module):
                 "Use `iso.WithReplacement()`.",
             )
         if num_data >= 2**31:
-            raise must("data", "fewer than 2^31 rows if a sampler is given", num_data, "Leave `sampler` out.")
+            rule = "fewer than 2^31 rows for plain minibatches"
+            raise must("data", rule, num_data, "Sample from a part of the rows.")
 
     def batch(
         self, data: PyTree, step: Step, *, num_data: int, batch_size: int, key: PRNGKey, chain_key: PRNGKey

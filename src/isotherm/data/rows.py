@@ -1,5 +1,6 @@
 """Data in memory: a pytree of arrays that share their leading axis, checked once."""
 
+import os
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ from jaxtyping import Array, PyTree
 
 from isotherm import tree
 from isotherm.data.checks import InfiniteRows, infinite_rows, unmasked
+from isotherm.data.sources.base import Source
 from isotherm.data.sparse import is_sparse
 from isotherm.errors import must
 
@@ -76,6 +78,12 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
             f"{tuple(leaf.shape)}. Pass `iso.data.sparse_rows(matrix)` instead, and replace `row @ w` in the "
             "log-likelihood by `iso.data.sparse_dot(row, w)`."
         )
+    if isinstance(leaf, Source):
+        repair = "Pass one source whose rows are a pytree, such as `iso.data.parquet(path, columns=...)`."
+        raise must(label, "an array, since a source is `data` as a whole", leaf, repair, error=TypeError)
+    if isinstance(leaf, str | os.PathLike):
+        repair = "Pass `iso.data.npy(path)`, `iso.data.parquet(path)` or `iso.data.zarr(path)`."
+        raise must(label, "an array or a source of rows", leaf, repair, error=TypeError)
     x = leaf if isinstance(leaf, jax.Array) else np.asarray(unmasked(label, leaf))
     if x.dtype.kind in "OUSMm":
         raise must(

@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 
 from isotherm import tree
 from isotherm.data.checks import evenly
-from isotherm.data.sources.base import Source, check_unchanged
+from isotherm.data.sources.base import Source, check_unchanged, exact_blocks
 
 _BLOCK = 2**22  # numbers in a block
 _SAMPLE = 2**23  # numbers in the sample, at most
@@ -67,20 +67,25 @@ class Stream:
         begin = first * self.block_length
         end = self.num_rows if last is None else min(last * self.block_length, self.num_rows)
         if begin < end:
-            yield from read_ahead(map(self.narrowed, self.source.blocks(self.block_length, begin, end)))
+            yield from read_ahead(
+                map(self.narrowed, exact_blocks(self.source, self.block_length, begin, end))
+            )
         check_unchanged(self.source, self.state)
 
     def block(self, number: int) -> PyTree[Array | np.ndarray]:
         """Return one block."""
         begin = number * self.block_length
         end = min(begin + self.block_length, self.num_rows)
-        return self.narrowed(next(iter(self.source.blocks(self.block_length, begin, end))))
+        rows = self.narrowed(next(exact_blocks(self.source, self.block_length, begin, end)))
+        check_unchanged(self.source, self.state)
+        return rows
 
     def take(self, index: np.ndarray) -> PyTree[Array | np.ndarray]:
         """Return the rows at any `index`, in the order of `index`."""
         unique, inverse = np.unique(index, return_inverse=True)
         check_unchanged(self.source, self.state)
         rows = self.narrowed(self.source.take(unique))
+        check_unchanged(self.source, self.state)
         return rows if np.array_equal(unique, index) else jax.tree.map(lambda x: x[inverse], rows)
 
     def narrowed(self, rows: PyTree[Any]) -> PyTree[Array | np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm import tree
-from isotherm.chains.feed import fetched, most_steps
+from isotherm.chains.feed import fetched, most_lanes, most_steps
 from isotherm.chains.resident import resident
 from isotherm.compilation import compile_fully, compile_quickly
 from isotherm.data.fed import Fed
@@ -66,15 +66,14 @@ def heat(draws: "Draws", setup: "Setup", *, effort: float, key: Key[Array, ""]) 
     budget = effort * draws.record.steps * len(chains) * setup.batch_size
     kernel, batches = _fresh(setup.kernel, int(budget / count))
     keys = jax.random.split(key, 3)
-    data, feed, position_keys = setup.problem.data, None, jax.random.split(keys[1], count)
+    data, position_keys = setup.problem.data, jax.random.split(keys[1], count)
     flat = jax.tree.map(lambda x: x.reshape(count, *x.shape[2:]), v)
     if isinstance(data, Stream):
         batches = min(batches, most_steps(kernel, data, count))
-        rows, feed = fetched(kernel, data, position_keys, batches)
-        kernel = eqx.tree_at(lambda k: k.minibatch, kernel, WithReplacement())  # the feed takes its place
+        g = _gradients_of_stream(kernel, data, flat, position_keys, batches)
     else:
         rows = kernel.minibatch.arrange(data, key=keys[0])
-    g = _gradients(kernel, rows, flat, position_keys, feed, jnp.asarray(batches))
+        g = _gradients(kernel, rows, flat, position_keys, None, jnp.asarray(batches))
     y = np.asarray(jax.vmap(tree.ravel)(flat), np.float64)
     g = np.asarray(jax.vmap(tree.ravel)(g), np.float64)
     y = _centred(y.reshape(*shape, -1)).reshape(count, -1)
@@ -157,6 +156,20 @@ def _without_moving_anchors(kernel: Kernel) -> Kernel:
     if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
         return kernel
     return eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
+
+
+def _gradients_of_stream(
+    kernel: Kernel, data: Stream, positions: PyTree[Array], keys: Key[Array, " m"], batches: int
+) -> PyTree:
+    """Return what `_gradients` does, of as many positions at a time as memory allows for their rows."""
+    without_plan = eqx.tree_at(lambda k: k.minibatch, kernel, WithReplacement())  # the feed takes its place
+    at_once, parts = most_lanes(kernel, data), []
+    for begin in range(0, len(keys), at_once):
+        some = slice(begin, begin + at_once)
+        rows, feed = fetched(kernel, data, keys[some], batches)
+        place = jax.tree.map(lambda x, some=some: x[some], positions)
+        parts.append(_gradients(without_plan, rows, place, keys[some], feed, jnp.asarray(batches)))
+    return jax.tree.map(lambda *xs: jnp.concatenate(xs), *parts)
 
 
 @compile_fully

@@ -16,6 +16,7 @@ from isotherm.data.opening import Opened, as_source, brought
 from isotherm.data.plans import MinibatchPlan
 from isotherm.data.rows import as_rows
 from isotherm.data.sources.arrays import arrays
+from isotherm.data.sources.base import Source
 from isotherm.data.stream import Stream, rows_in_memory
 from isotherm.errors import check_count, describe, must
 from isotherm.gradients.control_variate import ControlVariate
@@ -24,6 +25,8 @@ from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 from isotherm.sums import precision
+
+_COMPARED = 4096  # rows of a source, by which it is compared with that of a setup
 
 
 def check_kinds(
@@ -116,7 +119,7 @@ def checked_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: 
     # Rows with the fingerprint of the setup's are those rows, which were checked for NaN when it was made.
     if isinstance(problem.data, Stream):
         source = as_source(data) or arrays(data)
-        known = same and of_source(source) == problem.fingerprint
+        known = same and of_source(source) == problem.fingerprint and _same_rows(source, problem.data)
         stream = dataclasses.replace(problem.data, source=source, state=source.state())
         setup = dataclasses.replace(setup, problem=dataclasses.replace(problem, data=stream))
     else:
@@ -138,6 +141,16 @@ def checked_setup(setup: Setup, posterior: Posterior, data: PyTree, batch_size: 
             "match.",
         )
     return setup
+
+
+def _same_rows(source: Source, data: Stream) -> bool:
+    """Return whether a source has the rows of a stream, by the times of its files or by some thousand of its rows."""
+    if data.state and source.state() == data.state:
+        return True
+    some = np.argsort(data.sample_index[:_COMPARED])
+    rows = data.narrowed(source.take(data.sample_index[some]))
+    pairs = zip(jax.tree.leaves(rows), jax.tree.leaves(data.sample), strict=True)
+    return all(np.array_equal(np.asarray(x), np.asarray(y)[some]) for x, y in pairs)
 
 
 def _held(data: PyTree) -> PyTree:

@@ -8,6 +8,7 @@ from jaxtyping import Array, Key
 
 from isotherm import tree
 from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
+from isotherm.data.stream import Stream
 from isotherm.draws.record import Reason
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
@@ -93,6 +94,8 @@ def cheapest(
     (order, why), T, num_data = _order(rows), float(posterior.temperature), rows.num_data
     if order == 0:
         plan, noise = WithReplacement(), float(rows.noise()[0][0])
+        if isinstance(probe.data, Stream):
+            plan.check_stream(num_data)
         chosen = rows.representatives(0)
         worst = probe.lead(probe.density, chosen, rows.weights(0, plan, chosen), key=keys[1])
         reasons = (Reason("gradient", "minibatch", why),)

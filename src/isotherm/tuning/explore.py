@@ -66,6 +66,8 @@ def explore(
     began, keys = time.perf_counter(), jax.random.split(key, 8)
     posterior, data, num_data = problem.density, problem.data, problem.num_data
     size, given = tree.size(problem.init), batch_size is not None
+    if isinstance(data, Stream):
+        WithReplacement().check_stream(num_data)
     n = min(_ROWS, num_data) if batch_size is None else batch_size
     adam_rows = n
     steps = int(np.clip(_PASSES / _STARTS * num_data / n, *_STEPS))

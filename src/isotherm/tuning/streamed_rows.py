@@ -200,7 +200,7 @@ def _measured(
             new = np.flatnonzero(coded[k] > least if least else np.ones(count, bool))
             if len(new):
                 new = np.sort(new[np.argsort(coded[k][new], kind="stable")[::-1][:most]])
-                rows = jax.tree.map(lambda x, new=new: np.asarray(x[new]), block)
+                rows = jax.tree.map(lambda x, new=new: np.asarray(x)[new], block)
                 tops[k] = tops[k].merged(start + begin + new, coded[k][new], rows, most)
     return counts, codes, tops
 

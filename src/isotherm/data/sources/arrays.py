@@ -1,6 +1,7 @@
 """Arrays in memory, or memory maps, as a source."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from isotherm.data.sources.base import (
     named,
     row_of,
 )
+from isotherm.data.sources.paths import file_state
 from isotherm.data.sparse import is_sparse
 from isotherm.errors import must
 
@@ -64,6 +66,11 @@ class Arrays(Source):
         index = check_index(self, index)
         return jax.tree.map(lambda x: _native(x[index]), self._arrays)
 
+    def state(self) -> str:
+        """Return names, sizes and times of the files that are mapped into memory."""
+        mapped = [x.filename for x in jax.tree.leaves(self._arrays) if isinstance(x, np.memmap)]
+        return file_state(Path(name) for name in mapped if name is not None)
+
     def _slice(self, begin: int, end: int) -> PyTree[np.ndarray | Array]:
         def cut(x: Array | np.ndarray) -> Array | np.ndarray:
             if isinstance(x, jax.Array):
@@ -79,11 +86,16 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
         raise must(
             label.strip("`"), "an array", leaf, "Pass `iso.data.sparse_rows(matrix)`.", error=TypeError
         )
-    x = leaf if isinstance(leaf, jax.Array) else np.asarray(unmasked(label.strip("`"), leaf))
+    x = leaf if isinstance(leaf, jax.Array) else _plain(unmasked(label.strip("`"), leaf))
     check_numeric(label, x.dtype)
     if x.ndim == 0:
         raise must(label.strip("`"), "an array with a leading axis of rows", x)
     return x
+
+
+def _plain(x: Any) -> np.ndarray:
+    """Return an array of NumPy, which stays a memory map if it is one."""
+    return x if isinstance(x, np.memmap) else np.asarray(x)
 
 
 def _native(x: Array | np.ndarray) -> Array | np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int64, PyTree
 
 from isotherm import tree
+from isotherm.data.checks import unmasked
 from isotherm.errors import check_count, must
 
 _PASS_BYTES = 2**24  # of a block in a pass that picks rows
@@ -51,7 +52,7 @@ class Source(abc.ABC):
             return no_rows(self.row)
         length, position = max(1, _PASS_BYTES // row_bytes(self.row)), int(index[0])
         parts = []
-        for block in self.blocks(length, position, int(index[-1]) + 1):
+        for block in exact_blocks(self, length, position, int(index[-1]) + 1):
             first, last = np.searchsorted(index, [position, position + length])
             if last > first:
                 picked = index[first:last] - position
@@ -74,6 +75,31 @@ class HasState(Protocol):
     def state(self) -> str:
         """Return a text that changes if what is stored changes."""
         ...
+
+
+def exact_blocks(
+    source: Source, length: int, begin: int = 0, end: int | None = None
+) -> Iterator[PyTree[np.ndarray | Array]]:
+    """Yield what `source.blocks` does, as plain arrays. Raises unless each block has the form that it should have."""
+    end = source.num_rows if end is None else end
+    structure, shapes = jax.tree.structure(source.row), [x.shape for x in jax.tree.leaves(source.row)]
+    where = f"`{type(source).__name__}.blocks`"
+    for block in source.blocks(length, begin, end) if begin < end else ():
+        leaves, found = jax.tree.flatten(block)
+        if found != structure:
+            raise ValueError(
+                f"{where} must yield arrays as `row` describes them, {structure}; it yielded {found}."
+            )
+        count = min(length, end - begin)
+        plain = [x if isinstance(x, jax.Array) else np.asarray(unmasked("data", x)) for x in leaves]
+        for x, shape in zip(plain, shapes, strict=True):
+            if x.shape != (count, *shape):
+                rule = f"{count} rows of shape {shape} from row {begin} on"
+                raise ValueError(f"{where} must yield {rule}; it yielded an array of shape {x.shape}.")
+        yield structure.unflatten(plain)
+        begin += count
+    if begin < end:
+        raise ValueError(f"{where} must yield all rows up to {end}; it ended before row {begin}.")
 
 
 def check_unchanged(source: HasState, state: str) -> None:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from isotherm.data.sources.base import Source
 from isotherm.errors import must
 from isotherm.interop.numpyro.run import Arguments, DryRun, Trial, is_array, row_leaves
 
@@ -25,6 +26,14 @@ def check_call(model: Any, args: Any) -> None:
             "a tuple of the model's arguments",
             args,
             "For a single one write `(x,)`.",
+            error=TypeError,
+        )
+    if any(isinstance(arg, Source) for arg in args):
+        raise must(
+            "args",
+            "arrays of a few rows",
+            "a source",
+            "Then pass the source to `iso.sample(model.posterior, source, model.init)`.",
             error=TypeError,
         )
 

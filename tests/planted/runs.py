@@ -80,7 +80,7 @@ RUNS = (
     Bug(
         "draws-one-thinning-early",
         "A draw is the position before its `thinning` steps instead of after them.",
-        "_advance",
+        "_advance_lanes",
         "draw = kept_of(lanes)",
         "draw = kept_of(carry[0])",
         ("test_driver.py::test_thinning_and_burn_in_pick_from_the_same_chain",),
@@ -88,7 +88,7 @@ RUNS = (
     Bug(
         "thinning-takes-one-step-more",
         "A draw is kept after `thinning + 1` steps.",
-        "_advance",
+        "_advance_lanes",
         "jax.lax.fori_loop(0, thinning, ",
         "jax.lax.fori_loop(0, thinning + 1, ",
         ("test_driver.py::test_thinning_and_burn_in_pick_from_the_same_chain",),

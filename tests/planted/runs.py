@@ -24,9 +24,9 @@ RUNS = (
     Bug(
         "chains-share-a-key",
         "All chains get the key of the first, so they agree whatever they sample.",
-        "chain_keys",
-        "jax.random.fold_in(key, i))(jnp.arange(num_chains))",
-        "jax.random.fold_in(key, 0 * i))(jnp.arange(num_chains))",
+        "keys_of",
+        "jax.random.fold_in(key, i))(chains)",
+        "jax.random.fold_in(key, 0 * i))(chains)",
         ("test_driver.py::test_chains_share_neither_first_momenta_nor_batches",),
     ),
     Bug(
@@ -80,7 +80,7 @@ RUNS = (
     Bug(
         "draws-one-thinning-early",
         "A draw is the position before its `thinning` steps instead of after them.",
-        "advance",
+        "_advance_lanes",
         "draw = kept_of(lanes)",
         "draw = kept_of(carry[0])",
         ("test_driver.py::test_thinning_and_burn_in_pick_from_the_same_chain",),
@@ -88,7 +88,7 @@ RUNS = (
     Bug(
         "thinning-takes-one-step-more",
         "A draw is kept after `thinning + 1` steps.",
-        "advance",
+        "_advance_lanes",
         "jax.lax.fori_loop(0, thinning, ",
         "jax.lax.fori_loop(0, thinning + 1, ",
         ("test_driver.py::test_thinning_and_burn_in_pick_from_the_same_chain",),

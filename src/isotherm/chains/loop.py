@@ -95,7 +95,7 @@ def _restart_averages(program: Program, lanes: Lane, time: Int[Array, ""]) -> La
     return program.map(one, lanes)
 
 
-def _advance(
+def _advance_lanes(
     program: Program,
     lanes: Lane,
     num_kept: Int[Array, ""],
@@ -121,7 +121,7 @@ def _advance(
 
 
 start, restart_averages = compile_quickly(_start), compile_quickly(_restart_averages)
-advance = compile_fully(_advance)
+advance = compile_fully(_advance_lanes)
 
 
 def _step(kernel: Kernel, data: PyTree, key: Key[Array, ""], lane: Lane, collect: Bool[Array, ""]) -> Lane:

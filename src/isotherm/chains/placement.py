@@ -149,5 +149,5 @@ def _restart_averages(mesh: Mesh, program: loop.Program, lanes: loop.Lane, time:
 def _advance(
     mesh: Mesh, program: loop.Program, lanes: loop.Lane, numbers: tuple[Array, Array, Array], capacity: int
 ) -> tuple[loop.Lane, loop.Kept]:
-    run = functools.partial(loop._advance, capacity=capacity)
+    run = functools.partial(loop._advance_lanes, capacity=capacity)
     return _on_devices(run, mesh, program, lanes, numbers, (SPLIT, PartitionSpec(None, AXIS)))

@@ -1,11 +1,7 @@
 """The host side of a run: it calls the compiled loop in chunks, stores draws and handles interruption."""
 
 import dataclasses
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +12,7 @@ from isotherm import keys, processes
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.feed import Feed
+from isotherm.chains.interruption import interruptible, share
 from isotherm.chains.placement import Placement
 from isotherm.chains.resident import resident
 from isotherm.data.fed import Fed
@@ -71,7 +68,11 @@ def drive(
     shown = progress and processes.is_first()
     began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
     bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
+<<<<<<< HEAD
     with bar, _interruptible(terminated=stop is not None) as stopped:
+=======
+    with bar, contextlib.ExitStack() as cleanup, interruptible(terminated=stop is not None) as stopped:
+>>>>>>> devices
         arrangement = 0
         measuring, data = _arranged(ensemble, arrangement)
         program = placement.program(
@@ -132,12 +133,12 @@ def drive(
             if bar.visible:
                 bar.update(step, _mean_temperature(lanes))
             if stop is not None:
-                _share(stop, stopped)
+                share(stop, stopped)
             if (ended >= 0).all():
                 break
             last_finite = _where_lane(ended < 0, lanes.state.position, last_finite)
         if stop is not None:
-            _share(stop, stopped)
+            share(stop, stopped)
         interrupted = stopped.is_set() and step < ensemble.num_steps
     if (ended >= 0).all():
         store.truncate(max(0, (int(ended.max()) - setup.burn_in) // setup.thinning))
@@ -152,14 +153,6 @@ def drive(
         interrupted=interrupted,
         seconds=time.perf_counter() - began,
     )
-
-
-def _share(stop: processes.Stop, stopped: threading.Event) -> None:
-    """Pass an interruption on to other processes, and theirs to this one."""
-    if stopped.is_set():
-        stop.request()
-    elif stop.requested():
-        stopped.set()
 
 
 class _Pace:
@@ -281,28 +274,3 @@ def _where_lane(mask: np.ndarray, new: PyTree, old: PyTree) -> PyTree:
     if mask.all():
         return new
     return jax.tree.map(lambda x, y: jnp.where(mask.reshape((-1,) + (1,) * (x.ndim - 1)), x, y), new, old)
-
-
-@contextmanager
-def _interruptible(*, terminated: bool) -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises.
-
-    If `terminated`, SIGTERM sets it too: that is how a cluster ends one of several processes.
-    """
-    stopped = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-
-    def stop(*_: object) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-
-    signals = (signal.SIGINT, signal.SIGTERM) if terminated else (signal.SIGINT,)
-    previous = [signal.signal(number, stop) for number in signals]
-    try:
-        yield stopped
-    finally:
-        for number, handler in zip(signals, previous, strict=True):
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)

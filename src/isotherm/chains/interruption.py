@@ -1,0 +1,42 @@
+"""Ctrl-C while chains run: the current chunk is finished, and the draws so far are kept."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from isotherm import processes
+
+
+@contextmanager
+def interruptible(*, terminated: bool) -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises.
+
+    If `terminated`, SIGTERM sets it too: that is how a cluster ends one of several processes.
+    """
+    stopped = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+
+    def stop(number: int, _: object) -> None:
+        # A cluster may send SIGTERM to a process and to its parent, which passes it on.
+        if stopped.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stopped.set()
+
+    signals = (signal.SIGINT, signal.SIGTERM) if terminated else (signal.SIGINT,)
+    previous = [signal.signal(number, stop) for number in signals]
+    try:
+        yield stopped
+    finally:
+        for number, handler in zip(signals, previous, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def share(stop: processes.Stop, stopped: threading.Event) -> None:
+    """Pass an interruption on to other processes, and theirs to this one."""
+    if stopped.is_set():
+        stop.request()
+    elif stop.requested():
+        stopped.set()

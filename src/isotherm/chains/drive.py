@@ -68,11 +68,7 @@ def drive(
     shown = progress and processes.is_first()
     began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
     bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
-<<<<<<< HEAD
-    with bar, _interruptible(terminated=stop is not None) as stopped:
-=======
-    with bar, contextlib.ExitStack() as cleanup, interruptible(terminated=stop is not None) as stopped:
->>>>>>> devices
+    with bar, interruptible(terminated=stop is not None) as stopped:
         arrangement = 0
         measuring, data = _arranged(ensemble, arrangement)
         program = placement.program(

@@ -36,7 +36,7 @@ def drop_old_programs(*functions: Callable | None) -> None:
     key = (structure, *leaves)
     try:
         known = key in _functions
-    except TypeError:  # not hashable: JAX will refuse it with a message of its own
+    except TypeError:  # not hashable: JAX will refuse it with its message
         return
     if not known and len(_functions) >= _MOST_FUNCTIONS:
         for program in _programs:

@@ -1,6 +1,6 @@
 """The compiled programs of passes over rows, on one device and on several.
 
-On several devices each takes some blocks, or some rows of a block that was read, and has a sum of its own. These are
+On several devices each takes some blocks, or some rows of a block that was read, and keeps one sum. These sums are
 added on the host, so that no device waits for another within a pass.
 """
 

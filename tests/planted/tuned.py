@@ -183,7 +183,7 @@ TUNED = (
     Bug(
         "heating-by-the-mean-noise",
         "The noise that heats a coordinate is not compared with its average.",
-        "heating",
+        "_heating_along",
         "(square / variance - 1) * noise",
         "(square / variance) * noise",
         ("test_heating.py::test_the_heating_of_a_group_is_that_of_its_rows",),

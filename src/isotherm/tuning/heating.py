@@ -23,6 +23,7 @@ from isotherm.sums.precision import exact
 # Distances from the mode along each coordinate, in standard deviations of the normal approximation.
 _NODES = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
 _ROWS = (256, 2**15)  # fewest and most rows drawn, by which noise and density are estimated
+_MORE, _AGAIN = 4096, 8  # rows for the coordinates with the largest estimates, and how many these are
 
 
 def heating(
@@ -30,16 +31,35 @@ def heating(
 ) -> tuple[float, float]:
     """Return max_k E[(v_k^2 / Var v_k - 1) C_kk(v)] / T for batches of one row of `plan`, and the passes it took.
 
-    Expectations are along each coordinate, the others being zero, over the posterior itself.
+    Expectations are along each coordinate, the others being zero, over the posterior itself. The largest of many
+    estimates from few rows would be too large: the largest ones are made again, from more rows.
     """
+    size, N = tree.size(expanded.anchor), num_rows(data)
+    few = int(np.clip(N // (2 * size * len(_NODES)), *_ROWS))
+    found = _heating_along(expanded, data, plan, np.arange(size), few)
+    passes = size * len(_NODES) * few / N
+    if few < _MORE:
+        worst = np.argsort(found)[-_AGAIN:]
+        found = _heating_along(expanded, data, plan, worst, _MORE)
+        passes += len(worst) * len(_NODES) * _MORE / N
+    return max(0.0, float(np.max(found))), passes
+
+
+def _heating_along(
+    expanded: ControlVariate,
+    data: PyTree | Stream,
+    plan: Weighted | WeightedBlocks,
+    coordinates: np.ndarray,
+    count: int,
+) -> Float[np.ndarray, " k"]:
+    """Return the expectation of `heating` along each of `coordinates`, from `count` rows."""
     rest, zero = expanded.expanded, expanded.anchor
-    size, T, N = tree.size(zero), float(rest.temperature), num_rows(data)
-    distance = T**0.5 * _NODES
-    moves = (np.eye(size)[:, None, :] * distance[:, None]).reshape(-1, size)
-    count = int(np.clip(N // (2 * len(moves)), *_ROWS))
-    drawn, scale = plan.drawn(data, count, np.random.default_rng(0)), tree.as_ravelled(float(N), zero)
+    T, scale = float(rest.temperature), tree.as_ravelled(float(num_rows(data)), zero)
+    axes = np.eye(tree.size(zero))[coordinates]
+    moves = (axes[:, None, :] * (T**0.5 * _NODES)[:, None]).reshape(-1, axes.shape[1])
+    drawn = plan.drawn(data, count, np.random.default_rng(0))
     profiles = _profiles(rest, zero, drawn, scale, tree.as_ravelled(moves, zero))
-    log_density, noise = (np.asarray(x, np.float64).reshape(size, -1) for x in profiles)
+    log_density, noise = (np.asarray(x, np.float64).reshape(len(axes), -1) for x in profiles)
     # The mode is another node, at which control variates have no noise.
     log_density, noise = (np.insert(x, 0, 0.0, axis=1) for x in (log_density / T, noise / T))
     weights = np.exp(np.minimum(np.where(np.isfinite(log_density), log_density, -np.inf), 0.0))
@@ -47,8 +67,7 @@ def heating(
     v = np.insert(_NODES, 0, 0.0)
     square = (v - weights @ v[:, None]) ** 2
     variance = np.sum(weights * square, axis=1, keepdims=True)
-    excess = np.sum(weights * (square / variance - 1) * noise, axis=1)
-    return max(0.0, float(np.max(excess))), len(moves) * count / N
+    return np.sum(weights * (square / variance - 1) * noise, axis=1)
 
 
 @compile_quickly

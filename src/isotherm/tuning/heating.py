@@ -23,7 +23,7 @@ from isotherm.sums.precision import exact
 # Distances from the mode along each coordinate, in standard deviations of the normal approximation.
 _NODES = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
 _ROWS = (256, 2**15)  # fewest and most rows drawn, by which noise and density are estimated
-_MORE, _AGAIN = 4096, 8  # rows for the coordinates with the largest estimates, and how many these are
+_MORE, _AGAIN = 4096, 8  # most rows for the coordinates with the largest estimates, and how many these are
 
 
 def heating(
@@ -38,10 +38,11 @@ def heating(
     few = int(np.clip(N // (2 * size * len(_NODES)), *_ROWS))
     found = _heating_along(expanded, data, plan, np.arange(size), few)
     passes = size * len(_NODES) * few / N
-    if few < _MORE:
+    more = min(_MORE, N // 8)
+    if more >= 2 * few:
         worst = np.argsort(found)[-_AGAIN:]
-        found = _heating_along(expanded, data, plan, worst, _MORE)
-        passes += len(worst) * len(_NODES) * _MORE / N
+        found = _heating_along(expanded, data, plan, worst, more)
+        passes += len(worst) * len(_NODES) * more / N
     return max(0.0, float(np.max(found))), passes
 
 

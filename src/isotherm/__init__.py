@@ -50,8 +50,9 @@ _LATER = {
     "Setup": "isotherm.chains.setup",
     "sample": "isotherm.sampling.sample",
     "sweep": "isotherm.sampling.sample",
+    "resume": "isotherm.sampling.resume",
     "Draws": "isotherm.draws",
-    "load": "isotherm.draws",
+    "load": "isotherm.chains.loading",
     "diagnose": "isotherm.judging.diagnose",
     "predict": "isotherm.prediction",
     "log_likelihood": "isotherm.prediction",
@@ -67,9 +68,9 @@ if TYPE_CHECKING:
     from isotherm import plots as plots
     from isotherm import scores as scores
     from isotherm import tables as tables
+    from isotherm.chains.loading import load as load
     from isotherm.chains.setup import Setup as Setup
     from isotherm.draws import Draws as Draws
-    from isotherm.draws import load as load
     from isotherm.judging.diagnose import diagnose as diagnose
     from isotherm.prediction import log_likelihood as log_likelihood
     from isotherm.prediction import predict as predict
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from isotherm.reporting.report import report as report
     from isotherm.sampling.by_hand import setup as setup
     from isotherm.sampling.reference import reference_posterior as reference_posterior
+    from isotherm.sampling.resume import resume as resume
     from isotherm.sampling.sample import sample as sample
     from isotherm.sampling.sample import sweep as sweep
     from isotherm.sampling.warmup import warmup as warmup

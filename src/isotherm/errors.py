@@ -10,6 +10,15 @@ class IsothermWarning(UserWarning):
     """Warns that the run continues but its result may not be what was asked for."""
 
 
+class DamagedFileError(ValueError):
+    """Says that a stored file is not what was written, or is not one of this library."""
+
+    def __init__(self, path: Any, why: str) -> None:
+        super().__init__(
+            f"{path} is damaged or was not written by isotherm: {why}. Use a copy of it, or make it again."
+        )
+
+
 def describe(value: Any) -> str:
     """A short form of `value` for an error message."""
     if hasattr(value, "shape") and getattr(value, "ndim", 0) > 0:

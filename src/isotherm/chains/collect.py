@@ -1,5 +1,6 @@
 """Collect the outcome of a run into `Draws`."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -23,6 +24,7 @@ from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.kernel import Kernel
 from isotherm.preconditioner import Preconditioner
+from isotherm.store.stored_array import StoredArray
 from isotherm.transforms import Constraint
 from isotherm.versions import versions
 
@@ -65,7 +67,13 @@ def collect(ensemble: Ensemble, outcome: Outcome, *, stacklevel: int = 1) -> lis
             status=tuple(status[lanes]),
             lengths=lengths[lanes],
             complete=ended[lanes] < 0,
-            record=_record(ensemble, outcome, member, noise, _arithmetic(ensemble, outcome, member, lanes)),
+            record=dataclasses.replace(
+                record_of(ensemble, member, outcome.steps, outcome.seconds),
+                interrupted=outcome.interrupted,
+                s=noise["s"],
+                noise_friction=noise["noise_friction"],
+                arithmetic=_arithmetic(ensemble, outcome, member, lanes),
+            ),
             setup=member,
         )
         _warn(draws, outcome, stacklevel=stacklevel + 1)
@@ -195,7 +203,8 @@ def _warn_of_anchors(
 
 
 def _pick(arrays: PyTree, lanes: slice) -> PyTree[np.ndarray]:
-    return jax.tree.map(lambda x: np.asarray(x)[lanes], arrays)
+    # Stored draws, which may be too many for memory, are those of a single setup.
+    return jax.tree.map(lambda x: x if isinstance(x, StoredArray) else np.asarray(x)[lanes], arrays)
 
 
 def _warn(draws: Draws, outcome: Outcome, *, stacklevel: int) -> None:
@@ -228,15 +237,10 @@ def _arithmetic(ensemble: Ensemble, outcome: Outcome, setup: Setup, lanes: slice
     return verified(setup, ends, part=part_to_check(setup, rows_used, key=key))
 
 
-def _record(
-    ensemble: Ensemble,
-    outcome: Outcome,
-    setup: Setup,
-    noise: dict[str, float | None],
-    arithmetic: Arithmetic | None,
-) -> RunRecord:
+def record_of(ensemble: Ensemble, setup: Setup, steps: int, seconds: float) -> RunRecord:
+    """Return the record of a run after some steps, without what is measured at its end."""
     kernel, refresh = setup.kernel, setup.refresh_every
-    refreshes = 1 + max(0, outcome.steps - 1) // refresh if refresh else 0
+    refreshes = 1 + max(0, steps - 1) // refresh if refresh else 0
     return RunRecord(
         sampler=SamplerRecord.of(setup.sampler),
         gradient=type(kernel.gradient).__name__,
@@ -252,17 +256,15 @@ def _record(
         burn_in=setup.burn_in,
         thinning=setup.thinning,
         num_draws=ensemble.length.num_draws,
-        steps=outcome.steps,
-        interrupted=outcome.interrupted,
-        **noise,
-        data_passes=outcome.steps * kernel.batch_size / kernel.num_data + refreshes,
-        seconds=round(outcome.seconds, 3),
+        steps=steps,
+        data_passes=steps * kernel.batch_size / kernel.num_data + refreshes,
+        seconds=round(seconds, 3),
         key=np.asarray(jax.random.key_data(ensemble.key)).tolist(),
         versions=versions(),
         reasons=setup.reasons,
         setup_passes=round(setup.passes, 2),
         setup_seconds=round(setup.seconds, 3),
-        arithmetic=arithmetic,
+        arithmetic=setup.arithmetic,
     )
 
 

@@ -12,8 +12,9 @@ from isotherm import keys, processes
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.feed import Feed
-from isotherm.chains.interruption import interruptible, share
+from isotherm.chains.interruption import TERMINATED, interruptible, share
 from isotherm.chains.placement import Placement
+from isotherm.chains.recording import InMemory, OnDisk, Position, Recorder
 from isotherm.chains.resident import resident
 from isotherm.data.fed import Fed
 from isotherm.data.plans import WithReplacement
@@ -21,6 +22,7 @@ from isotherm.data.stream import Stream
 from isotherm.gradients.control_variate import Anchor, ControlVariate
 from isotherm.kernel import Kernel
 from isotherm.progress import StepProgress
+from isotherm.store.folder import RunFolder
 
 _CHUNK_BYTES = 2**22
 _CHUNK_SECONDS = 0.3
@@ -56,19 +58,22 @@ def drive(
     cancelled: bool = False,
     chunk_steps: int | None = None,
     stop: processes.Stop | None = None,
+    folder: RunFolder | None = None,
 ) -> Outcome:
     """Run chains until they end, all of them fail or the user interrupts, and return the outcome.
 
     `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it. A `cancelled`
-    ensemble takes no step. `stop` is shared with other processes: an interruption of one ends the run in all.
+    ensemble takes no step. `stop` is shared with other processes: an interruption of one ends the run in all. With a
+    `folder`, draws go there, the run goes on from the state in it, and SIGTERM ends it as Ctrl-C does, and then the
+    process.
     """
     placement = Placement.of(ensemble)
     ensemble = placement.padded(ensemble)
     setup, kernel = ensemble.setup, ensemble.kernel
     shown = progress and processes.is_first()
-    began, store = time.perf_counter(), _Store(ensemble.length.num_draws)
+    began = time.perf_counter()
     bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
-    with bar, interruptible(terminated=stop is not None) as stopped:
+    with bar, interruptible(terminated=stop is not None or folder is not None) as stopped:
         arrangement = 0
         measuring, data = _arranged(ensemble, arrangement)
         program = placement.program(
@@ -81,16 +86,28 @@ def drive(
             )
         )
         lanes = placement.start(program, ensemble.positions)
-        lanes = placement.restart_averages(program, lanes, jnp.asarray(0))
         capacity = _capacity(lanes)
-        last_finite, step, ended = lanes.state.position, 0, np.asarray(lanes.ended)
-        oldest = None
+        at = Position(lanes, lanes.state.position, program.anchors, None, 0)
+        recorder: Recorder = InMemory(ensemble.length.num_draws, placement.lanes)
+        if folder is not None:
+            recorder = OnDisk(folder, lanes, placement, ensemble.length.num_draws, ensemble.num_steps)
+            at = recorder.resumed(at)
+            program = placement.program(dataclasses.replace(program, anchors=at.anchors))
+        earlier, step, lanes = at.seconds, at.step, at.lanes
+        last_finite, oldest, ended = at.last_finite, at.oldest, np.asarray(lanes.ended)
+        if step == 0:
+            lanes = placement.restart_averages(program, lanes, jnp.asarray(0))
+
+        def save(*, now: bool) -> None:
+            seconds = earlier + time.perf_counter() - began
+            recorder.save(Position(lanes, last_finite, program.anchors, oldest, step, seconds), now=now)
+
         if cancelled:
             stopped.set()
-        feed = None if cancelled else _feed_of(ensemble, placement)
+        feed = None if cancelled else _feed_of(ensemble, placement, step)
         fed = program
-        pace = _Pace(ensemble, capacity, chunk_steps, None if feed is None else feed.steps)
-        while step < ensemble.num_steps and not stopped.is_set():
+        pace = _Pace(ensemble, capacity, chunk_steps, feed)
+        while step < ensemble.num_steps and not stopped.is_set() and (ended < 0).any():
             if (due := _arrangement(ensemble, step)) != arrangement:
                 arrangement = due
                 program = placement.program(dataclasses.replace(program, data=_arranged(ensemble, due)[1]))
@@ -100,7 +117,7 @@ def drive(
                 if (ended >= 0).any():  # the anchor at which a chain failed is kept, to measure its noise
                     moved = _where_lane(ended < 0, moved, program.anchors)
                 program = placement.program(dataclasses.replace(program, anchors=moved))
-            if feed is not None and step % feed.steps == 0:
+            if feed is not None and (step - feed.begin) % feed.steps == 0:
                 if bar.visible:
                     bar.progress.say("reading the rows of the next steps")
                 portion = feed.portion(step, stopped)
@@ -125,37 +142,40 @@ def drive(
             pace.record(num_kept * thinning)
             step += num_kept * thinning
             if collect and (step - setup.burn_in) % setup.thinning == 0:
-                store.add(kept, num_kept)
+                recorder.add(kept, num_kept)
             if bar.visible:
                 bar.update(step, _mean_temperature(lanes))
             if stop is not None:
                 share(stop, stopped)
-            if (ended >= 0).all():
-                break
-            last_finite = _where_lane(ended < 0, lanes.state.position, last_finite)
+            if (ended < 0).any():
+                last_finite = _where_lane(ended < 0, lanes.state.position, last_finite)
+                save(now=False)
         if stop is not None:
             share(stop, stopped)
         interrupted = stopped.is_set() and step < ensemble.num_steps
-    if (ended >= 0).all():
-        store.truncate(max(0, (int(ended.max()) - setup.burn_in) // setup.thinning))
+        if (ended >= 0).all():
+            recorder.truncate(max(0, (int(ended.max()) - setup.burn_in) // setup.thinning))
+        save(now=True)
+    if stopped.terminated and stop is None:
+        raise SystemExit(TERMINATED)
     lanes, last_finite, anchors = placement.together((lanes, last_finite, program.anchors))
     return Outcome(
-        kept=jax.tree.map(lambda x: x[: placement.lanes], store.result(lanes)),
+        kept=recorder.result(lanes),
         lanes=lanes,
         last_finite=last_finite,
         anchors=anchors,
         oldest=placement.together(oldest) if oldest else (lanes.state.position, anchors),
         steps=step,
         interrupted=interrupted,
-        seconds=time.perf_counter() - began,
+        seconds=earlier + time.perf_counter() - began,
     )
 
 
 class _Pace:
     """The lengths of chunks: short at first, then about a third of a second each."""
 
-    def __init__(self, ensemble: Ensemble, capacity: int, limit: int | None, portion: int | None) -> None:
-        self.ensemble, self.capacity, self.portion = ensemble, capacity, portion
+    def __init__(self, ensemble: Ensemble, capacity: int, limit: int | None, feed: Feed | None) -> None:
+        self.ensemble, self.capacity, self.feed = ensemble, capacity, feed
         self.limit = limit
         self.steps = 32 if limit is None else limit
         self.clock: float | None = None
@@ -166,7 +186,7 @@ class _Pace:
         In burn-in, and if a chunk ends between two draws, what it keeps is not a draw and is dropped.
         """
         setup, num_draws = self.ensemble.setup, self.ensemble.length.num_draws
-        limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step, self.portion))
+        limit = min(self.steps, _steps_to_the_next_event(self.ensemble, step, self.feed))
         if step < setup.burn_in:
             return 1, min(limit, setup.burn_in - step)
         done, into = divmod(step - setup.burn_in, setup.thinning)
@@ -181,32 +201,6 @@ class _Pace:
             wanted = int(steps * _CHUNK_SECONDS / max(now - self.clock, 1e-6))
             self.steps = max(1, min(wanted, 8 * self.steps))
         self.clock = now
-
-
-class _Store:
-    """Kept draws on the host, (lane, draw, ...), allocated once."""
-
-    def __init__(self, num_draws: int) -> None:
-        self.num_draws, self.filled = num_draws, 0
-        self.arrays: PyTree = None
-
-    def add(self, kept: loop.Kept, count: int) -> None:
-        if self.arrays is None:
-            self.arrays = jax.tree.map(
-                lambda x: np.empty((x.shape[1], self.num_draws, *x.shape[2:]), x.dtype), kept
-            )
-        for array, x in zip(jax.tree.leaves(self.arrays), jax.tree.leaves(kept), strict=True):
-            array[:, self.filled : self.filled + count] = np.asarray(x)[:count].swapaxes(0, 1)
-        self.filled += count
-
-    def truncate(self, count: int) -> None:
-        self.filled = min(self.filled, count)
-
-    def result(self, lanes: loop.Lane) -> loop.Kept:
-        if self.arrays is None:
-            empty = loop.Kept(lanes.accumulator.reference, lanes.stats)
-            return jax.tree.map(lambda x: np.empty((x.shape[0], 0, *x.shape[1:]), x.dtype), empty)
-        return jax.tree.map(lambda x: x[:, : self.filled], self.arrays)
 
 
 def _capacity(lanes: loop.Lane) -> int:
@@ -234,10 +228,12 @@ def _arranged(ensemble: Ensemble, arrangement: int) -> tuple[Kernel, PyTree]:
     return resident(ensemble.kernel, ensemble.data, key=key)
 
 
-def _feed_of(ensemble: Ensemble, placement: Placement) -> Feed | None:
-    """Return the feed of the chains; `None` if their rows are in memory."""
+def _feed_of(ensemble: Ensemble, placement: Placement, step: int) -> Feed | None:
+    """Return the feed of the chains from `step` on; `None` if their rows are in memory, or the run has ended."""
     data = ensemble.data
-    return Feed(ensemble, data, placement) if isinstance(data, Stream) and ensemble.num_steps else None
+    if not isinstance(data, Stream) or step >= ensemble.num_steps:
+        return None
+    return Feed(ensemble, data, placement, step)
 
 
 def _fed(program: loop.Program, rows: PyTree[Array], feed: Fed) -> loop.Program:
@@ -252,10 +248,11 @@ def _arrangement(ensemble: Ensemble, step: int) -> int:
     return 0 if every is None else step // every
 
 
-def _steps_to_the_next_event(ensemble: Ensemble, step: int, portion: int | None) -> int:
+def _steps_to_the_next_event(ensemble: Ensemble, step: int, feed: Feed | None) -> int:
     """Return the number of steps until rows are rearranged, anchors move or a feed's portion of rows is used up."""
-    events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every, portion)
-    return min((every - step % every for every in events if every), default=ensemble.num_steps)
+    events = [(step, ensemble.kernel.minibatch.rearrange_every), (step, ensemble.setup.refresh_every)]
+    events += [] if feed is None else [(step - feed.begin, feed.steps)]
+    return min((every - since % every for since, every in events if every), default=ensemble.num_steps)
 
 
 def _mean_temperature(lanes: loop.Lane) -> float | None:

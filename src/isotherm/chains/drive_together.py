@@ -11,10 +11,18 @@ from isotherm import processes, tree
 from isotherm.chains import loop
 from isotherm.chains.drive import Outcome, drive
 from isotherm.chains.ensemble import Ensemble
+from isotherm.store.folder import RunFolder
 
 
-def drive_together(ensemble: Ensemble, *, progress: bool, title: str, cancelled: bool = False) -> Outcome:
-    """Return what `drive` does, with the chains shared out among all processes.
+def drive_together(
+    ensemble: Ensemble,
+    *,
+    progress: bool,
+    title: str,
+    cancelled: bool = False,
+    folder: RunFolder | None = None,
+) -> Outcome:
+    """Return what `drive` does, with the chains shared out among all processes. Each stores its own in its `folder`.
 
     If one process is interrupted, or fails, all end. All return the draws that every one of them has made.
     """
@@ -26,7 +34,9 @@ def drive_together(ensemble: Ensemble, *, progress: bool, title: str, cancelled:
     def own() -> dict[str, PyTree[np.ndarray]]:
         try:
             with processes.alone():
-                outcome = drive(lanes, progress=progress, title=title, cancelled=cancelled, stop=stop)
+                outcome = drive(
+                    lanes, progress=progress, title=title, cancelled=cancelled, stop=stop, folder=folder
+                )
         except BaseException:
             stop.request()
             raise

@@ -28,14 +28,15 @@ _NAME_BYTES = 104  # that finding a row takes
 
 
 class Feed:
-    """Portions of rows for `steps` steps each. The next one is found while chains use the last."""
+    """Portions of rows for `steps` steps each, from step `begin` on. The next is found while chains use the last."""
 
-    def __init__(self, ensemble: Ensemble, data: Stream, placement: Placement) -> None:
+    def __init__(self, ensemble: Ensemble, data: Stream, placement: Placement, begin: int) -> None:
         self.ensemble, self.data, self.kernel = ensemble, data, ensemble.kernel
         self.placement = placement
         most = most_steps(self.kernel, data, len(ensemble.lane_keys))
         self.steps = math.ceil(ensemble.num_steps / math.ceil(ensemble.num_steps / most))
-        self.next: Future[Drawn] = self._find(0)
+        self.begin = begin
+        self.next: Future[Drawn] = self._find(begin)
 
     def portion(self, begin: int, stopped: threading.Event) -> tuple[PyTree[Array], Fed] | None:
         """Return the rows of the steps from `begin` on, and where they are for each lane; `None` once `stopped`."""

@@ -7,14 +7,22 @@ from contextlib import contextmanager
 
 from isotherm import processes
 
+TERMINATED = 128 + signal.SIGTERM  # the exit code of a process that SIGTERM ended
+
+
+class Stopped(threading.Event):
+    """Set when a run is to end after its current chunk. `terminated` tells that SIGTERM asked for it."""
+
+    terminated = False
+
 
 @contextmanager
-def interruptible(*, terminated: bool) -> Iterator[threading.Event]:
+def interruptible(*, terminated: bool) -> Iterator[Stopped]:
     """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises.
 
-    If `terminated`, SIGTERM sets it too: that is how a cluster ends one of several processes.
+    If `terminated`, SIGTERM sets it too: that is how a cluster ends a process.
     """
-    stopped = threading.Event()
+    stopped = Stopped()
     if threading.current_thread() is not threading.main_thread():
         yield stopped
         return
@@ -23,6 +31,7 @@ def interruptible(*, terminated: bool) -> Iterator[threading.Event]:
         # A cluster may send SIGTERM to a process and to its parent, which passes it on.
         if stopped.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
+        stopped.terminated |= number == signal.SIGTERM
         stopped.set()
 
     signals = (signal.SIGINT, signal.SIGTERM) if terminated else (signal.SIGINT,)

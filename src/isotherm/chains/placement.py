@@ -44,10 +44,17 @@ class Placement:
 
     def padded(self, ensemble: Ensemble) -> Ensemble:
         """Return the ensemble with some lanes repeated, so that each device has equally many."""
-        if not self.several:
-            return ensemble
+        return ensemble.of_lanes(self._repeated) if self.several else ensemble
+
+    def placed(self, x: np.ndarray) -> Array:
+        """Return an array with an axis of lanes, none of them repeated, on the devices."""
+        return self.split(x[self._repeated]) if self.several else tree.put(x)
+
+    @property
+    def _repeated(self) -> np.ndarray:
+        """The numbers of the lanes, some of them repeated, so that each device has equally many."""
         each = -(-self.lanes // len(self.devices))
-        return ensemble.of_lanes(np.arange(each * len(self.devices)) % self.lanes)
+        return np.arange(each * len(self.devices)) % self.lanes
 
     def split(self, x: PyTree[Array | np.ndarray]) -> PyTree[Array]:
         """Return arrays with an axis of lanes, or of rows in the order of lanes, split over several devices."""

@@ -9,33 +9,47 @@ from jaxtyping import Array, Key
 
 from isotherm import keys, processes, tree
 from isotherm.chains import advice
-from isotherm.chains.collect import collect
+from isotherm.chains.collect import collect, record_of
 from isotherm.chains.drive import drive
 from isotherm.chains.drive_together import drive_together
 from isotherm.chains.ensemble import Ensemble, Length, ensemble_of, groups_of_one_shape
 from isotherm.chains.noise import measure
 from isotherm.chains.resident import resident
 from isotherm.chains.setup import Setup
+from isotherm.chains.stored import save_result, save_setup
 from isotherm.draws import Draws
+from isotherm.store.folder import RunFolder
 from isotherm.sums import precision
 
 _MAX_CHECKED = 8  # setups of a sweep whose noise is measured before the start
 
 
 def run(
-    setups: Sequence[Setup], length: Length, key: Key[Array, ""], *, progress: bool, stacklevel: int
+    setups: Sequence[Setup],
+    length: Length,
+    key: Key[Array, ""],
+    *,
+    progress: bool,
+    stacklevel: int,
+    folder: RunFolder | None = None,
 ) -> list[Draws]:
     """Return draws from each of `setups`, which may differ only in their samplers.
 
     Setups whose samplers differ only in numbers run side by side, in one compilation. Warnings point `stacklevel`
-    calls up.
+    calls up. With a `folder`, the run of a single setup is stored there, or goes on from what is stored.
     """
     with precision.float64(setups[0].problem.float64):
-        return _run(setups, length, key, progress=progress, stacklevel=stacklevel + 1)
+        return _run(setups, length, key, progress=progress, stacklevel=stacklevel + 1, folder=folder)
 
 
 def _run(
-    setups: Sequence[Setup], length: Length, key: Key[Array, ""], *, progress: bool, stacklevel: int
+    setups: Sequence[Setup],
+    length: Length,
+    key: Key[Array, ""],
+    *,
+    progress: bool,
+    stacklevel: int,
+    folder: RunFolder | None,
 ) -> list[Draws]:
     problem, positions = setups[0].problem, setups[0].starts.positions(length.num_chains, key=key)
     problem.check_starts(positions)
@@ -43,6 +57,8 @@ def _run(
     setups = [setup.with_gradient(gradient) for setup in setups]
     groups = groups_of_one_shape(setups)
     ensembles = [ensemble_of([setups[i] for i in group], positions, length, key) for group in groups]
+    if folder is not None:
+        save_setup(folder, setups[0], record_of(ensembles[0], setups[0], 0, 0.0))
     for ensemble in ensembles:
         _warn_before(ensemble, stacklevel=stacklevel + 1)
     drawn: dict[int, Draws] = {}
@@ -51,9 +67,11 @@ def _run(
         name = type(ensemble.setup.sampler).__name__
         title = name if len(group) == 1 else f"{name} x {len(group)}"
         driven = drive if processes.count() == 1 else drive_together
-        outcome = driven(ensemble, progress=progress, title=title, cancelled=interrupted)
+        outcome = driven(ensemble, progress=progress, title=title, cancelled=interrupted, folder=folder)
         interrupted = outcome.interrupted
         drawn |= dict(zip(group, collect(ensemble, outcome, stacklevel=stacklevel + 1), strict=True))
+    if folder is not None:
+        save_result(folder, drawn[0])
     return [drawn[i] for i in range(len(setups))]
 
 

@@ -1,26 +1,26 @@
 """`sample` and `sweep`: from arguments to a setup, and from the setup to draws."""
 
-import dataclasses
+import os
 from collections.abc import Sequence
 
 from jaxtyping import Array, Key, PyTree
 
-from isotherm.chains.ensemble import Length
 from isotherm.chains.run import run
 from isotherm.chains.setup import Setup
 from isotherm.data.plans import MinibatchPlan
 from isotherm.devices import Devices, using
 from isotherm.draws import Draws
-from isotherm.draws.record import Reason
-from isotherm.errors import check_count, must
+from isotherm.errors import must
 from isotherm.gradients.minibatch import Gradient
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 from isotherm.sampling import checks
-from isotherm.sampling.by_hand import Choices, setups
-from isotherm.sampling.warmup import tuned
+from isotherm.sampling.by_hand import setups
+from isotherm.sampling.call import Call
+from isotherm.sampling.resume import started
+from isotherm.sampling.sampled import sampled
 
 
 def sample(
@@ -42,6 +42,7 @@ def sample(
     init_per_chain: bool | None = None,
     progress: bool = True,
     devices: Devices = None,
+    store: str | os.PathLike[str] | None = None,
 ) -> Draws:
     """Draw from `posterior` given `data`.
 
@@ -68,45 +69,32 @@ def sample(
     - `progress`: show a bar, on a terminal or in a notebook.
     - `devices`: those of this process to use, or their number; all if `None`. Sums over all rows are split over them,
       and then the chains.
+    - `store`: a folder that does not exist yet. Draws are stored there while chains run, about once a second, with
+      all that `iso.resume` needs to go on if the process ends. `iso.load(store)` reads them at any time, and so does
+      `xarray.open_datatree` of `draws.zarr` in it. SIGTERM ends the process after everything is stored.
     """
-    key = as_key(seed)
-    length = _checked_length(num_chains, num_draws)
+    call = Call(
+        init=init,
+        key=as_key(seed),
+        sampler=sampler,
+        batch_size=batch_size,
+        num_draws=num_draws,
+        thinning=thinning,
+        burn_in=burn_in,
+        num_chains=num_chains,
+        minibatch=minibatch,
+        gradient=gradient,
+        preconditioner=preconditioner,
+        init_scale=init_scale,
+        init_per_chain=init_per_chain,
+    )
+    call.check()
     with using(devices):
-        if sampler is not None:
-            if isinstance(init, Setup):
-                rule = "a pytree of parameters if a sampler is given"
-                raise must("init", rule, "a `Setup`", "Leave `sampler` out.")
-            choices = Choices(
-                batch_size=batch_size,
-                thinning=1 if thinning is None else thinning,
-                burn_in=0 if burn_in is None else burn_in,
-                num_chains=num_chains,
-                minibatch=minibatch,
-                gradient=gradient,
-                preconditioner=preconditioner,
-                init_scale=init_scale,
-                init_per_chain=init_per_chain,
-            )
-            (setup,) = setups(posterior, data, init, [sampler], choices)
-        else:
-            checks.check_open(
-                minibatch=minibatch,
-                gradient=gradient,
-                preconditioner=preconditioner,
-                init_per_chain=init_per_chain,
-                init_scale=init_scale or None,
-            )
-            checks.check_posterior(posterior)
-            given = _checked_lengths(burn_in=burn_in, thinning=thinning)
-            if isinstance(init, Setup):
-                setup = checks.checked_setup(init, posterior, data, batch_size)
-            else:
-                setup = tuned(
-                    posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2
-                )
-            setup = _with_lengths(setup, given)
-        checks.check_steps(setup.burn_in + num_draws * setup.thinning)
-        return run([setup], length, key, progress=progress, stacklevel=2)[0]
+        if store is None:
+            return sampled(posterior, data, call, progress=progress, stacklevel=2)
+        checks.check_posterior(posterior)
+        with started(store, call) as folder:
+            return sampled(posterior, data, call, progress=progress, stacklevel=3, folder=folder)
 
 
 def sweep(
@@ -144,10 +132,11 @@ def sweep(
         )
     if isinstance(init, Setup):
         raise must("init", "a pytree of parameters if samplers are given", "a `Setup`")
-    key = as_key(seed)
-    length = _checked_length(num_chains, num_draws)
-    choices = Choices(
+    call = Call(
+        init=init,
+        key=as_key(seed),
         batch_size=batch_size,
+        num_draws=num_draws,
         thinning=thinning,
         burn_in=burn_in,
         num_chains=num_chains,
@@ -157,32 +146,8 @@ def sweep(
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
+    length = call.length
     with using(devices):
-        prepared = setups(posterior, data, init, list(samplers), choices)
+        prepared = setups(posterior, data, init, list(samplers), call.choices)
         checks.check_steps(burn_in + num_draws * thinning)
-        return run(prepared, length, key, progress=progress, stacklevel=2)
-
-
-def _checked_length(num_chains: int, num_draws: int) -> Length:
-    check_count("num_draws", num_draws, minimum=1)
-    return Length(check_count("num_chains", num_chains, minimum=1), num_draws)
-
-
-def _checked_lengths(*, burn_in: int | None, thinning: int | None) -> dict[str, int]:
-    """Return those that are given, by name. Raises if one cannot be, before a warm-up."""
-    given = {} if burn_in is None else {"burn_in": check_count("burn_in", burn_in, minimum=0)}
-    return given if thinning is None else given | {"thinning": check_count("thinning", thinning, minimum=1)}
-
-
-def _with_lengths(setup: Setup, given: dict[str, int]) -> Setup:
-    """Return the setup with the given burn-in and thinning, if any, and with the reason that they were given."""
-    reasons = tuple(
-        Reason(reason.choice, str(given[reason.choice]), "given") if reason.choice in given else reason
-        for reason in setup.reasons
-    )
-    return dataclasses.replace(
-        setup,
-        burn_in=given.get("burn_in", setup.burn_in),
-        thinning=given.get("thinning", setup.thinning),
-        reasons=reasons,
-    )
+        return run(prepared, length, call.key, progress=progress, stacklevel=2)

@@ -1,10 +1,14 @@
 """`warmup`: a setup chosen for the posterior at hand."""
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import keys, processes, tree
+from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup
 from isotherm.data.checks import needs_float64
 from isotherm.data.opening import Opened, brought
@@ -60,38 +64,32 @@ def tuned(
     key: Key[Array, ""],
     progress: bool,
     stacklevel: int,
+    check: Callable[[Problem], None] = lambda problem: None,
 ) -> Setup:
-    """Return the setup that `warmup` chooses. Warnings point `stacklevel` calls up."""
+    """Return the setup that `warmup` chooses. Warnings point `stacklevel` calls up.
+
+    `check` is called with the problem before anything is summed over all rows.
+    """
     checks.check_posterior(posterior)
+    with prepared(posterior, data, init) as problem:
+        check(problem)
+        return _tuned(problem, batch_size=batch_size, key=key, progress=progress, stacklevel=stacklevel + 1)
+
+
+@contextlib.contextmanager
+def prepared(posterior: Posterior, data: PyTree, init: PyTree) -> Iterator[Problem]:
+    """Yield the problem of a warm-up, with JAX in x64 mode if float32 would spoil the rows."""
     data = brought(data)
     in_memory = data.sample if isinstance(data, Opened) else data
     on_host = [x for x in jax.tree.leaves(in_memory) if isinstance(x, np.ndarray)]
     wide = not jax.config.read("jax_enable_x64") and needs_float64(on_host)
     with precision.float64(wide):
-        return _tuned(
-            posterior,
-            data,
-            init,
-            batch_size=batch_size,
-            key=key,
-            float64=wide,
-            progress=progress,
-            stacklevel=stacklevel + 1,
-        )
+        yield prepare(posterior, data, init, num_chains=1, init_per_chain=False, float64=wide)
 
 
 def _tuned(
-    posterior: Posterior,
-    data: PyTree,
-    init: PyTree,
-    *,
-    batch_size: int | None,
-    key: Key[Array, ""],
-    float64: bool,
-    progress: bool,
-    stacklevel: int,
+    problem: Problem, *, batch_size: int | None, key: Key[Array, ""], progress: bool, stacklevel: int
 ) -> Setup:
-    problem = prepare(posterior, data, init, num_chains=1, init_per_chain=False, float64=float64)
     if problem.num_data < 2:
         raise must("data", "at least 2 rows", problem.num_data)
     if batch_size is not None and check_count("batch_size", batch_size, minimum=2) > problem.num_data:

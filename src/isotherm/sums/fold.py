@@ -17,6 +17,7 @@ from isotherm import devices, processes, tree
 from isotherm.data.stream import Stream, num_rows, padded, put
 from isotherm.sums import spread
 from isotherm.sums.compensated import Sum
+from isotherm.sums.journal import recalled
 from isotherm.sums.programs import BLOCK_FOLDS, EACHES, FOLDS, RowFunction
 from isotherm.sums.programs import picked as picked
 
@@ -66,6 +67,13 @@ def fold(
     - `numbers_per_row`: size of the largest intermediate result of `f` for each row, if it is larger than a row.
     - `part`: random rows to use instead of all, at most `largest_part`.
     """
+    rows = "all" if part is None else f"{part.begin} to {part.end}"
+    return recalled(f, args, rows, lambda: _fold(f, data, args, numbers_per_row, part))
+
+
+def _fold(
+    f: RowFunction, data: PyTree | Stream, args: tuple[PyTree, ...], numbers_per_row: int, part: Part | None
+) -> PyTree[np.ndarray]:
     if isinstance(data, Stream):
         if part is None:
             return _fold_stream(f, data, args, numbers_per_row)

@@ -1,0 +1,110 @@
+"""Stored runs: the setup, the result, and hashes that recognise the posterior."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from isotherm.chains.problem import Problem
+from isotherm.chains.setup import Setup
+from isotherm.data.stream import rows_in_memory
+from isotherm.draws import Draws
+from isotherm.draws.record import RunRecord
+from isotherm.errors import DamagedFileError
+from isotherm.store import plain
+from isotherm.store.folder import PASSES, RESULT, SETUP, RunFolder, Saved
+
+
+def known_objects(problem: Problem) -> dict[str, Any]:
+    """Return what a setup refers to but does not store, by name."""
+    posterior, density = problem.posterior, problem.density
+    return {
+        "problem": problem,
+        "posterior": posterior,
+        "density": density,
+        "data": problem.data,
+        "constraint": posterior.constraint,
+        "transforms": posterior.transforms,
+        "log_likelihood": posterior.log_likelihood,
+        "log_prior": posterior.log_prior,
+        "density.log_likelihood": density.log_likelihood,
+        "density.log_prior": density.log_prior,
+    }
+
+
+def save_setup(folder: RunFolder, setup: Setup, record: RunRecord | None = None) -> None:
+    """Store a setup and, once it is known, the record of its run; drop what was kept to find the setup.
+
+    Parts that cannot be stored, such as a schedule, are marked. A resumption must be given them again, and raises if
+    the rest is not what is stored.
+    """
+    saved, known = folder.read(SETUP, "setup"), known_objects(setup.problem)
+    if saved is not None and saved.about:
+        node, arrays = plain.encode(setup, known)
+        same = _without_costs(node) == _without_costs(saved.node) and len(arrays) == len(saved.arrays)
+        if not same or not all(map(np.array_equal, arrays, saved.arrays)):
+            raise ValueError(
+                f"`setup` must be that of the stored run; its settings differ from those in {folder.path}. Pass the "
+                "arguments with which the run was started."
+            )
+        return
+    about = {} if record is None else {"record": record.to_json()}
+    folder.write(SETUP, "setup", setup, known=known, about=about)
+    folder.remove(PASSES)
+
+
+def _without_costs(node: Any) -> Any:
+    """Return a setup as JSON, without what it cost."""
+    return {**node, "fields": {k: x for k, x in node["fields"].items() if k not in ("seconds", "passes")}}
+
+
+def read_setup(folder: RunFolder, problem: Problem, like: PyTree | None) -> Setup | None:
+    """Return the stored setup for a problem; `None` if there is none yet, or it could not be stored."""
+    saved = folder.read(SETUP, "setup")
+    if saved is None or plain.opaque(saved.node):
+        return None
+    return decoded(folder.path / SETUP, saved, known_objects(problem), like)
+
+
+def decoded(path: Path, saved: Saved, known: dict[str, Any] | None = None, like: PyTree | None = None) -> Any:
+    """Return a stored object. Raises the error of a damaged file if it cannot be built."""
+    try:
+        return saved.decoded(known, like)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ImportError) as error:
+        raise DamagedFileError(path, f"it holds what cannot be built again ({error})") from error
+
+
+def save_result(folder: RunFolder, draws: Draws) -> None:
+    """Store all of a run except its draws."""
+    per_chain = {name: x for name, x in draws.stats.items() if x.ndim == 1}
+    value = {
+        "moments": draws.moments,
+        "stats": per_chain,
+        "lengths": draws.lengths,
+        "complete": draws.complete,
+    }
+    about = {"status": list(draws.status), "record": draws.record.to_json(), "num_draws": draws.num_draws}
+    folder.write(RESULT, "result", value, about=about)
+
+
+def posterior_hash(problem: Problem) -> str:
+    """Return a hash of what the log-likelihood and the log-prior compute, with the constants in them.
+
+    Names and comments do not count. Two processes that run the same functions get the same hash.
+    """
+    start = jax.tree.map(lambda x: x[0], problem.init) if problem.per_chain else problem.init
+    row = jax.tree.map(lambda x: x[0], rows_in_memory(problem.data))
+    digest, density = hashlib.sha256(), problem.density
+    for f, args in ((density.one_log_likelihood, (start, row)), (density.prior_log_density, (start,))):
+        traced = jax.make_jaxpr(f)(*args)
+        # Functions with derivatives of their own are printed with their place in memory.
+        digest.update(re.sub(r"0x[0-9a-f]+", "", str(traced)).encode())
+        for x in traced.consts:
+            x = np.asarray(x)
+            digest.update(f"{x.shape} {x.dtype}".encode() + x.tobytes())
+    digest.update(f"{problem.temperature!r}".encode())
+    return digest.hexdigest()

@@ -189,7 +189,7 @@ def test_lengths_are_refused_before_a_warm_up(options, monkeypatch):
     def no_warmup(*_, **__):
         raise AssertionError("a warm-up was started")
 
-    monkeypatch.setattr("isotherm.sampling.sample.tuned", no_warmup)
+    monkeypatch.setattr("isotherm.sampling.sampled.tuned", no_warmup)
     with pytest.raises((ValueError, TypeError), match=f"`{next(iter(options))}` must be an integer"):
         iso.sample(NORMAL, DATA, INIT, **options)
 

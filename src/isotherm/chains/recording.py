@@ -15,7 +15,7 @@ from isotherm.errors import DamagedFileError
 from isotherm.gradients.control_variate import Anchor
 from isotherm.store import plain
 from isotherm.store.draws_writer import DrawsWriter
-from isotherm.store.folder import DRAWS, IN_MEMORY, RunFolder
+from isotherm.store.folder import DRAWS, IN_MEMORY, RunFolder, explaining
 from isotherm.store.zarr_layout import StoredLeaf, ZarrLayout
 
 _SECONDS = 1.0  # between two states, at least
@@ -143,14 +143,15 @@ class OnDisk:
 
     def add(self, kept: loop.Kept, count: int) -> None:
         """Keep the first `count` draws of a chunk."""
-        self.writer.add([np.asarray(x) for x in jax.tree.leaves(kept)], count)
+        with explaining(self.folder.path):
+            self.writer.add([np.asarray(x) for x in jax.tree.leaves(kept)], count)
 
     def save(self, position: Position, *, now: bool) -> None:
         """Write the draws so far, and then where the run stands, `now` or if enough time has passed."""
         began = time.perf_counter()
         if not now and began - self.saved_at < max(_SECONDS, _SHARE * self.cost):
             return
-        checksums, layout = self.writer.flush(), self.layout
+        layout = self.layout
         host = lambda x: np.asarray(x)[: self.placement.lanes]
         about = {
             "step": position.step,
@@ -163,7 +164,9 @@ class OnDisk:
             "chains": layout.chains,
             "chunk_draws": layout.chunk_draws,
         }
-        self.folder.write_snapshot(jax.tree.map(host, position.arrays), checksums, about)
+        with explaining(self.folder.path):
+            checksums = self.writer.flush()
+            self.folder.write_snapshot(jax.tree.map(host, position.arrays), checksums, about)
         self.saved_at = time.perf_counter()
         self.cost = self.saved_at - began
 

@@ -12,11 +12,15 @@ from isotherm.cli.data import add_data
 from isotherm.cli.predict import add_predict
 from isotherm.cli.report import add_report
 from isotherm.cli.reproduce import add_reproduce
+from isotherm.cli.resume import add_resume
 from isotherm.cli.sample import add_sample
 from isotherm.cli.validate import add_validate
+from isotherm.cli.watch import add_watch
 
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
     add_sample,
+    add_resume,
+    add_watch,
     add_predict,
     add_report,
     add_reproduce,
@@ -56,5 +60,6 @@ _EXAMPLE = """\
 example:
   isotherm sample --example logistic > spec.toml   # then set the file and column names in it
   isotherm sample spec.toml --out run              # writes run/report.html and run/draws.iso
+  isotherm resume run                              # goes on with it if it was ended
   isotherm predict run new.csv                     # writes predictions.csv, one line per row of new.csv
 """

@@ -1,19 +1,26 @@
 """The folder of a run: draws, summary, diagnosis, figures and report."""
 
+import contextlib
+import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import jax
 
 from isotherm.reporting.report import images, run_page
 from isotherm.reporting.to_json import diagnosis_from_json, diagnosis_to_json, summary_to_json
 from isotherm.storage import write_text
 
 if TYPE_CHECKING:
+    from isotherm.cli.spec import Spec
     from isotherm.draws import Draws
     from isotherm.judging.diagnosis import Diagnosis
     from isotherm.judging.summary import Summary
 
 DRAWS, SUMMARY, DIAGNOSIS, REPORT = "draws.iso", "summary.json", "diagnosis.json", "report.html"
+STORE, SETTINGS, FIGURES = "store", "settings.json", "figures"
 
 
 def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> list[Path]:
@@ -22,7 +29,7 @@ def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diag
     if diagnosis is not None:
         _write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
     write_report(folder, draws, summary, diagnosis)
-    names = (DRAWS, SUMMARY, DIAGNOSIS, REPORT)
+    names = (DRAWS, STORE, SUMMARY, DIAGNOSIS, REPORT)
     return [folder / name for name in names if (folder / name).exists()]
 
 
@@ -30,26 +37,72 @@ def write_report(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "D
     """Write the figures and the page of a run; return the path of the page."""
     pictures = images(draws, summary)
     for name, image in (pictures or {}).items():
-        (folder / "figures").mkdir(exist_ok=True)
-        (folder / "figures" / f"{name}.png").write_bytes(image)
+        (folder / FIGURES).mkdir(exist_ok=True)
+        (folder / FIGURES / f"{name}.png").write_bytes(image)
     page = run_page(draws, summary, pictures, diagnosis=diagnosis, data=None, title=draws.about.title)
     write_text(folder / REPORT, page)
     return folder / REPORT
 
 
-def remove_results(folder: Path) -> None:
-    """Delete the results of an earlier run, which do not describe the new draws."""
-    for name in (SUMMARY, DIAGNOSIS, REPORT):
+def forget(folder: Path) -> None:
+    """Delete the results of an earlier run, so that they are never taken for those of a new one."""
+    for name in (DRAWS, SUMMARY, DIAGNOSIS, REPORT, SETTINGS):
         (folder / name).unlink(missing_ok=True)
+    for name in (STORE, FIGURES):
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Delete the settings of a run that was refused, and the folder if there is nothing else in it."""
+    if not (folder / STORE).exists():
+        (folder / SETTINGS).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def write_settings(folder: Path, spec: "Spec", *, seed: int, effort: float) -> None:
+    """Write what `isotherm resume` needs to know of a run."""
+    plain = dataclasses.asdict(spec) | {"folder": str(spec.folder)}
+    _write_json(folder / SETTINGS, {"spec": plain, "seed": seed, "effort": effort})
+
+
+def read_settings(folder: Path) -> "tuple[Spec, int, float]":
+    """Return the spec of a run, its seed and the effort of its diagnosis."""
+    from isotherm.cli.spec import Spec
+    from isotherm.errors import DamagedFileError
+    from isotherm.store.folder import read_json
+
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {SETTINGS}")
+    content = read_json(path)
+    try:
+        spec = Spec(**content["spec"] | {"folder": Path(content["spec"]["folder"])})
+        return spec, int(content["seed"]), float(content["effort"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(path, f"it has other contents ({error})") from error
+
+
+def save_draws(folder: Path, draws: "Draws") -> None:
+    """Write what the draws are about into their store, and the draws to one file unless they fill the memory."""
+    from isotherm.store.folder import ABOUT
+    from isotherm.store.stored_array import StoredArray
+
+    about = {"about": dataclasses.asdict(draws.about), "labels": draws.labels}
+    _write_json(folder / STORE / ABOUT, about)
+    if not any(isinstance(x, StoredArray) for x in jax.tree.leaves(draws.posterior)):
+        draws.save(folder / DRAWS)
 
 
 def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
     """Return the draws and the summary of a run, and its diagnosis if there is one."""
     import isotherm as iso
 
-    if not (folder / DRAWS).is_file():
-        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {DRAWS}")
-    draws = iso.load(folder / DRAWS)
+    path = folder / DRAWS if (folder / DRAWS).is_file() else folder / STORE
+    if not path.exists():
+        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {DRAWS} and no {STORE}")
+    draws = iso.load(path)
     summary, path = draws.summary(), folder / DIAGNOSIS
     if not path.is_file():
         return draws, summary, None

@@ -1,19 +1,15 @@
 """`isotherm sample`: from a spec file to draws, a verdict and a report."""
 
 import argparse
-import dataclasses
-import json
 import sys
 import time
-import traceback
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
+from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import fail, printer
-from isotherm.errors import IsothermWarning
 
 if TYPE_CHECKING:
     from isotherm.cli.spec import Problem, Spec
@@ -29,7 +25,8 @@ def add_sample(commands: Subparsers) -> None:
         "sample",
         help="draw from the posterior of a regression on a table, or of your own model",
         description="Draw from the posterior that SPEC describes, diagnose the draws, and write a folder with "
-        "draws.iso, summary.json, diagnosis.json, figures and report.html.",
+        "draws.iso, summary.json, diagnosis.json, figures and report.html. Draws are stored while chains run: "
+        "`isotherm resume` goes on with a run that was ended, and `isotherm watch` shows one that is under way.",
         example=_EXAMPLE,
     )
     parser.add_argument(
@@ -41,7 +38,11 @@ def add_sample(commands: Subparsers) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("run"), metavar="DIR", help="folder to write to (default: run)"
     )
-    parser.add_argument("--force", action="store_true", help="write into a folder that is not empty")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="write into a folder that is not empty, and delete the results of an earlier run in it",
+    )
     parser.add_argument("--seed", type=seed, help="seed of the chains (default: the one in the spec, or 0)")
     parser.add_argument(
         "--quick", action="store_true", help="cut the draws and the effort of the diagnosis to a quarter"
@@ -97,102 +98,71 @@ def _check_out(options: argparse.Namespace) -> None:
 
 
 def _sample(options: argparse.Namespace) -> int:
+    from isotherm.cli.folder import remove_if_empty
     from isotherm.cli.spec import make_problem, read_spec
 
     spec: Spec | None = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", IsothermWarning)
-            warnings.showwarning = _warn  # pyrefly: ignore
-            if not options.distributed:
-                _check_out(options)
-                spec = read_spec(options.spec)
-                return _run(options, spec, make_problem(spec))
-            in_all(lambda: _check_out(options), "out")
-            spec = in_all(lambda: read_spec(options.spec), "spec")
-            return _run(options, spec, in_all(lambda: make_problem(spec), "data"))
-    except KeyboardInterrupt:
-        from isotherm.cli.folder import DRAWS
 
-        saved = options.out / DRAWS
-        outcome = f"the draws are in {saved}" if saved.exists() else "nothing was written"
-        return fail(options, f"interrupted; {outcome}", code=130)
-    except (ImportError, OSError) as error:
-        return fail(options, str(error))
-    except Exception as error:
-        if spec is not None and spec.function is not None:
-            traceback.print_exc()  # the error may be in the user's function
-        return fail(options, str(error) or type(error).__name__)
+    def work() -> int:
+        nonlocal spec
+        if not options.distributed:
+            _check_out(options)
+            spec = read_spec(options.spec)
+            return _run(options, spec, make_problem(spec))
+        in_all(lambda: _check_out(options), "out")
+        spec = in_all(lambda: read_spec(options.spec), "spec")
+        return _run(options, spec, in_all(lambda: make_problem(spec), "data"))
+
+    code = explained(options, work, own_code=lambda: spec is not None and spec.function is not None)
+    if code == 2 and is_first(options):
+        remove_if_empty(options.out)
+    return code
 
 
 def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
-    import isotherm as iso
+    from isotherm.chains.stored import save_setup
     from isotherm.cli.cost import measure
-    from isotherm.cli.folder import DRAWS, remove_results, write_run
+    from isotherm.cli.folder import STORE, forget, write_settings
+    from isotherm.keys import as_key
+    from isotherm.sampling.call import Call
+    from isotherm.sampling.resume import started
+    from isotherm.sampling.sampled import sampled, setup_of
 
     began = time.perf_counter()
-    first = is_first(options)
-    if first:
-        options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
     settings, effort = dict(spec.sample), 1.0
     if options.seed is not None:
         settings["seed"] = options.seed
     if options.quick:
         whole = settings.get("num_draws", 1000)
         settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
+    first = is_first(options)
     say = printer(options) if first else lambda text: None
+    seed = settings.pop("seed", 0)
+    call = Call(init=problem.init, key=as_key(seed), **settings)
+    call.check()
+    if first:
+        options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
+        forget(options.out)
+        write_settings(options.out, spec, seed=seed, effort=effort)
     say(problem.about.title)
     if dropped := problem.about.model.get("rows dropped"):
         say(f"{dropped:,} rows have a missing value and are left out")
-    shared = {k: settings[k] for k in ("batch_size", "seed") if k in settings}
-    tuned = iso.warmup(problem.posterior, problem.data, problem.init, **shared)
-    # A trial run takes decisions by the clock, which would differ between processes.
-    cost = None if options.distributed else measure(problem, tuned, settings, effort=effort)
-    if cost is not None:
-        say(cost.text)
-        if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
-            return 130
-    draws = iso.sample(problem.posterior, problem.data, tuned, **settings)
-    draws = dataclasses.replace(draws, about=problem.about, labels=problem.labels)
-    if first:
-        remove_results(options.out)
-        draws.save(options.out / DRAWS)
-    summary, diagnosis = draws.summary(), None
-    interrupted = draws.record.interrupted
-    if not interrupted:
-        try:
-            diagnosis = iso.diagnose(draws, effort=effort, seed=settings.get("seed", 0))
-        except KeyboardInterrupt:
-            interrupted = True
-    files = write_run(options.out, draws, summary, diagnosis) if first else []
-    assessment = summary if diagnosis is None else diagnosis
-    code = 130 if interrupted else 1 if assessment.problems else 0
-    if not first:
-        return code
-    if options.json:
-        from isotherm.reporting.to_json import summary_to_json
-
-        print(
-            json.dumps(
-                {
-                    "exit_code": code,
-                    "ok": code == 0,
-                    "verdict": assessment.verdict,
-                    "problems": list(assessment.problems),
-                    "parameters": summary_to_json(summary)["rows"],
-                    "seconds": round(time.perf_counter() - began, 1),
-                    "estimated_seconds": None if cost is None else round(cost.seconds, 1),
-                    "files": [str(file) for file in files],
-                }
-            )
+    arguments = (problem.posterior, problem.data, call)
+    with started(options.out / STORE, call) as folder:
+        setup = setup_of(*arguments, folder, progress=True, stacklevel=1)
+        save_setup(folder, setup)
+        # A trial run takes decisions by the clock, which would differ between processes.
+        cost = (
+            None if options.distributed else measure(problem, setup, settings | {"seed": seed}, effort=effort)
         )
-        return code
-    say(f"\n{summary}" if diagnosis is None else f"\n{summary}\n{diagnosis}")
-    for file in files:
-        say(f"{file.stem:9} {file}")
-    if not (options.out / "figures").exists():
-        say("The report has no figures: they need the extra `plots` (pip install 'isotherm[plots]').")
-    return code
+        if cost is not None:
+            say(cost.text)
+            if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
+                folder.discard()
+                forget(options.out)
+                return 130
+        draws = sampled(*arguments, progress=True, stacklevel=1, folder=folder, setup=setup)
+    return finish(options, problem, draws, seed=seed, effort=effort, began=began, cost=cost)
 
 
 def _declined() -> bool:
@@ -202,10 +172,6 @@ def _declined() -> bool:
     return input("This is a long run. Continue? [y/N] ").strip().lower() not in ("y", "yes")
 
 
-def _warn(message: Any, *_: object) -> None:
-    print(f"isotherm: {message}", file=sys.stderr)
-
-
 _EXAMPLE = """\
 example:
   isotherm sample --example logistic > spec.toml   # then set the file and column names in it
@@ -213,11 +179,13 @@ example:
 
   isotherm sample my_model.py:make                 # make() returns (posterior, data, init)
 
-Ctrl-C stops the run and keeps the draws made so far.
+Ctrl-C stops the run and reports on the draws made so far; SIGTERM stops it at once. In both cases, and after a
+crash, `isotherm resume run` goes on where it stopped.
 
 exit status:
   0    the run is complete, and no fault was found
   1    the run is complete, but the verdict is not to trust it yet
   2    bad input, or the run failed
   130  interrupted, or declined when asked; any draws made so far are written
+  143  ended by SIGTERM; everything is stored
 """

@@ -38,15 +38,33 @@ def sampled(
 
     With a `folder`, the run is stored there, or goes on from what is stored. `setup` replaces that of the call.
     """
-    length = call.length
+    if setup is None:
+        setup = setup_of(posterior, data, call, folder, like, progress=progress, stacklevel=stacklevel + 1)
+    elif folder is not None:
+        setup = checks.checked_setup(setup, posterior, data, None)
+        _check(folder, setup.problem)
+        checks.check_steps(setup.burn_in + call.length.num_draws * setup.thinning)
+    return run([setup], call.length, call.key, progress=progress, stacklevel=stacklevel + 1, folder=folder)[0]
+
+
+def setup_of(
+    posterior: Posterior,
+    data: PyTree,
+    call: Call,
+    folder: RunFolder | None,
+    like: PyTree | None = None,
+    *,
+    progress: bool,
+    stacklevel: int,
+) -> Setup:
+    """Return the setup of a call: the stored one if there is one, else by hand, or by a warm-up.
+
+    If arguments are refused, a new folder is deleted: it holds nothing but the call.
+    """
     with _forgotten_if_refused(folder):
-        if setup is None:
-            setup = _setup(posterior, data, call, folder, like, progress=progress, stacklevel=stacklevel + 1)
-        elif folder is not None:
-            setup = checks.checked_setup(setup, posterior, data, None)
-            _check(folder, setup.problem)
-        checks.check_steps(setup.burn_in + length.num_draws * setup.thinning)
-    return run([setup], length, call.key, progress=progress, stacklevel=stacklevel + 1, folder=folder)[0]
+        setup = _setup(posterior, data, call, folder, like, progress=progress, stacklevel=stacklevel + 1)
+        checks.check_steps(setup.burn_in + call.length.num_draws * setup.thinning)
+        return setup
 
 
 def _setup(
@@ -59,7 +77,6 @@ def _setup(
     progress: bool,
     stacklevel: int,
 ) -> Setup:
-    """Return the setup of a call: the stored one if there is one, else by hand, or by a warm-up."""
     stored = _has_setup(folder)
     if call.sampler is not None:
         (setup,) = setups(posterior, data, call.init, [call.sampler], call.choices)
@@ -119,7 +136,7 @@ def _journal(folder: RunFolder | None) -> contextlib.AbstractContextManager[Any]
 
 @contextlib.contextmanager
 def _forgotten_if_refused(folder: RunFolder | None) -> Iterator[None]:
-    """Delete the folder if the arguments are refused, since it then holds nothing but the call."""
+    """Delete the folder after an error, unless something in it was computed."""
     new = folder is not None and not (folder.path / SETUP).is_file() and not (folder.path / PASSES).exists()
     try:
         yield

@@ -187,6 +187,19 @@ class RunFolder:
                 self.path.parent.rmdir()
 
 
+@contextlib.contextmanager
+def explaining(path: Path) -> Iterator[None]:
+    """Say what to do if a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(
+            f"`store` could not be written: {reason} ({path}). All that was stored before is whole. Make room, or "
+            "correct the permissions, and go on with `iso.resume`."
+        ) from error
+
+
 def read_saved(path: Path, kind: str) -> Saved:
     """Return an object that a `RunFolder` wrote."""
     record, extra = read_archive(path, kind=kind, like={})

@@ -7,6 +7,17 @@ from typing import IO
 from isotherm.errors import must
 
 
+def is_locked(folder: Path) -> bool:
+    """Return whether a process writes to a folder."""
+    try:
+        Lock(folder).release()
+    except ValueError:
+        return True
+    except OSError:  # a folder that may be read only
+        return False
+    return False
+
+
 class Lock:
     """A lock on a folder, held until `release` or the end of the process.
 

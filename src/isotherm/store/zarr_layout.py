@@ -83,7 +83,10 @@ class ZarrLayout:
         for one in content.values():
             if one["node_type"] == "group":
                 one |= {"consolidated_metadata": _consolidated({})}
-        root = {**group, "consolidated_metadata": _consolidated(content)}
+        in_order = {
+            folder: content[folder] for folder in sorted(content)
+        }  # zarr wants those of a group together
+        root = {**group, "consolidated_metadata": _consolidated(in_order)}
         write_text(self.path / "zarr.json", json.dumps(root, indent=1))
 
     def chunk_path(self, leaf: StoredLeaf, number: int) -> Path:

@@ -6,6 +6,7 @@ import sys
 import tomllib
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,16 +47,19 @@ class Run:
     def __init__(self, monkeypatch):
         self.draws, self.cost, self.stopped = made_draws(2), 5.0, False
         self.asked = {}
-        monkeypatch.setattr(iso, "warmup", lambda *_, **options: self.note("warmup", options), raising=False)
-        monkeypatch.setattr(iso, "sample", self.sample, raising=False)
+        monkeypatch.setattr(
+            "isotherm.sampling.sampled.setup_of", lambda *args, **_: self.note("setup", args[2])
+        )
+        monkeypatch.setattr("isotherm.sampling.sampled.sampled", self.sample)
+        monkeypatch.setattr("isotherm.chains.stored.save_setup", lambda *_: None)
         monkeypatch.setattr(iso, "diagnose", self.diagnose, raising=False)
         monkeypatch.setattr(cost, "measure", lambda *_, **__: Cost(self.cost, "about 5 s: all of it"))
 
     def note(self, name, options):
         self.asked[name] = options
 
-    def sample(self, *_, **options):
-        self.note("sample", options)
+    def sample(self, posterior, data, call, **_):
+        self.note("sample", call)
         return self.draws
 
     def diagnose(self, draws, **options):
@@ -78,11 +82,20 @@ def test_a_run_writes_its_folder_and_says_so(folder, run, capsys):
     assert "No fault found" in out
     assert "report    run/report.html" in out
     names = {path.name for path in (folder / "run").iterdir()}
-    assert names == {"draws.iso", "summary.json", "diagnosis.json", "report.html"}
+    assert names == {
+        "draws.iso",
+        "summary.json",
+        "diagnosis.json",
+        "report.html",
+        "settings.json",
+        "store",
+    }
     draws = iso.load(folder / "run" / "draws.iso")
     assert draws.labels == {"coefficients": [["intercept", "a", "b=v"]]}
     assert (draws.about.data["file"], draws.about.data["rows"]) == ("t.csv", 40)
-    assert run.asked == {"warmup": {}, "sample": {}, "diagnose": {"effort": 1.0, "seed": 0}}
+    assert run.asked["setup"] is run.asked["sample"]
+    assert run.asked["sample"].num_draws == 1000
+    assert run.asked["diagnose"] == {"effort": 1.0, "seed": 0}
 
 
 def test_settings_reach_the_sampler(folder, run):
@@ -90,8 +103,9 @@ def test_settings_reach_the_sampler(folder, run):
         SPEC + "[sample]\nnum_draws = 800\nbatch_size = 8\nseed = 3\nnum_chains = 2\n"
     )
     assert main(["sample", "spec.toml", "--quick", "--seed", "7", "--json"]) == 0
-    assert run.asked["warmup"] == {"batch_size": 8, "seed": 7}
-    assert run.asked["sample"] == {"num_draws": 200, "batch_size": 8, "seed": 7, "num_chains": 2}
+    call = run.asked["sample"]
+    assert (call.num_draws, call.batch_size, call.num_chains) == (200, 8, 2)
+    assert jax.random.key_data(call.key).tolist() == [0, 7]
     assert run.asked["diagnose"] == {"effort": 0.25, "seed": 7}
 
 
@@ -251,7 +265,7 @@ def test_help_ends_with_an_example(command, capsys):
         main([command, "--help"])
     assert done.value.code == 0
     assert f"  isotherm {command}" in capsys.readouterr().out.split("example")[-1]
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 9
 
 
 def test_sample_without_a_spec_names_the_example(capsys):

@@ -77,8 +77,9 @@ def test_a_run_reads_its_table_by_blocks(folder, monkeypatch, capsys):
     draws, given = made_draws(2), []
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # no figures
     monkeypatch.setattr(spec, "_SMALL_BYTES", 0)
-    monkeypatch.setattr(iso, "warmup", lambda _, data, *__, **___: given.append(data))
-    monkeypatch.setattr(iso, "sample", lambda *_, **__: draws)
+    monkeypatch.setattr("isotherm.sampling.sampled.setup_of", lambda _, data, *__, **___: given.append(data))
+    monkeypatch.setattr("isotherm.sampling.sampled.sampled", lambda *_, **__: draws)
+    monkeypatch.setattr("isotherm.chains.stored.save_setup", lambda *_: None)
     monkeypatch.setattr(iso, "diagnose", lambda *_, **__: made_diagnosis(draws))
     monkeypatch.setattr(cost, "measure", lambda *_, **__: Cost(1.0, "about 1 s"))
     (folder / "spec.toml").write_text(SPEC.format("t.parquet") + 'missing = "drop"\n')

@@ -140,10 +140,14 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     seed = settings.pop("seed", 0)
     call = Call(init=problem.init, key=as_key(seed), **settings)
     call.check()
-    if first:
-        options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
-        forget(options.out)
-        write_settings(options.out, spec, seed=seed, effort=effort)
+
+    def begin() -> None:
+        if first:
+            options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
+            forget(options.out)
+            write_settings(options.out, spec, seed=seed, effort=effort)
+
+    in_all(begin, "settings") if options.distributed else begin()
     say(problem.about.title)
     if dropped := problem.about.model.get("rows dropped"):
         say(f"{dropped:,} rows have a missing value and are left out")

@@ -2,9 +2,9 @@
 
     python tests/campaigns/kills.py --kills 200 --terms 50 --interrupts 50 --seed 1
 
-A run is ended at a random time, or inside a random operation on the disk, several times before it may come to its end.
-Every number in its result must then be the same, bit for bit. Children are forked from a process that has imported
-everything but started no device, which saves most of the time.
+A run is ended at a random time, or inside a random operation on the disk, several times before it may come to its
+end. Every number in its result must then be the same, bit for bit. Children are forked from a process that has
+imported everything but started no device, which saves most of the time.
 """
 
 import argparse
@@ -28,6 +28,7 @@ import isotherm.sampling.resume
 from support import stored_run
 from support.stored_run import CASES
 
+OUTCOMES = ("same", "different", "lost", "crash", "hang")
 _DRAWS = 3000
 _LIMIT = 300.0  # seconds for one child
 
@@ -87,7 +88,7 @@ def campaign(case: str, kills: list[signal.Signals], seed: int, folder: Path) ->
     """End runs of `case` by each of the signals in turn; return counts of outcomes."""
     rng, counts = (
         random.Random(f"{case} {seed}"),
-        dict.fromkeys(("same", "different", "lost", "crash", "hang"), 0),
+        dict.fromkeys(OUTCOMES, 0),
     )
     reference = folder / f"{case}.npz"
     child(case, folder / f"{case}-warm", folder / f"{case}-warm.npz", {})  # fills the cache of programs
@@ -145,16 +146,13 @@ def main() -> int:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "programs"))
         iso.keep_compiled(folder / "programs")
         began = time.perf_counter()
-        print(f"{'case':10} {'ended':>6} {'same':>6} {'different':>10} {'lost':>6} {'crash':>6} {'hang':>6}")
+        print(f"{'case':10}" + "".join(f"{x:>11}" for x in ("ended", *OUTCOMES)))
         for i, case in enumerate(options.cases):
             mine = signals[i :: len(options.cases)]
             counts = campaign(case, mine, options.seed, folder)
             worst += len(mine) - counts["same"]
-            numbers = [counts[k] for k in ("same", "different", "lost", "crash", "hang")]
-            print(
-                f"{case:10} {len(mine):6} {numbers[0]:6} {numbers[1]:10} {numbers[2]:6} {numbers[3]:6} {numbers[4]:6}",
-                flush=True,
-            )
+            row = [len(mine), *(counts[k] for k in OUTCOMES)]
+            print(f"{case:10}" + "".join(f"{x:>11}" for x in row), flush=True)
         print(f"{time.perf_counter() - began:.0f} s")
     return int(worst > 0)
 

@@ -194,8 +194,8 @@ RUNS = (
         "sweep-reports-one-sampler",
         "Every run of a sweep is recorded with the sampler of the first.",
         "collect",
-        "record=_record(ensemble, outcome, member, noise,",
-        "record=_record(ensemble, outcome, ensemble.setup, noise,",
+        "record_of(ensemble, member, outcome.steps, outcome.seconds)",
+        "record_of(ensemble, ensemble.setup, outcome.steps, outcome.seconds)",
         ("test_setup.py",),
     ),
 )

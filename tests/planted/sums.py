@@ -67,7 +67,7 @@ SUMS = (
     Bug(
         "float64-data-narrowed",
         "Columns that float32 would spoil are converted to float32 all the same.",
-        "tuned",
+        "prepared",
         "and needs_float64(on_host)",
         "and False",
         ("test_raw_regressions.py::test_rows_that_float32_would_spoil_stay_in_float64",),

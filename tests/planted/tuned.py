@@ -127,8 +127,8 @@ TUNED = (
     Bug(
         "refreshes-not-counted",
         "Passes over the data that move anchors are not counted.",
-        "_record",
-        "refreshes = 1 + max(0, outcome.steps - 1) // refresh if refresh else 0",
+        "record_of",
+        "refreshes = 1 + max(0, steps - 1) // refresh if refresh else 0",
         "refreshes = 0",
         MOVING,
     ),
@@ -136,8 +136,8 @@ TUNED = (
         "refreshes-where-the-host-looks-in",
         "Chunks run past the step at which anchors are due.",
         "_steps_to_the_next_event",
-        "events = (ensemble.kernel.minibatch.rearrange_every, ensemble.setup.refresh_every, portion)",
-        "events = (ensemble.kernel.minibatch.rearrange_every, portion)",
+        "(step, ensemble.kernel.minibatch.rearrange_every), (step, ensemble.setup.refresh_every)",
+        "(step, ensemble.kernel.minibatch.rearrange_every)",
         MOVING,
     ),
     Bug(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from jaxtyping import Array, Key, PyTree
 
+from isotherm.caller import check_caller
 from isotherm.chains.ensemble import Length
 from isotherm.chains.run import run
 from isotherm.chains.setup import Setup
@@ -12,7 +13,7 @@ from isotherm.data.plans import MinibatchPlan
 from isotherm.devices import Devices, using
 from isotherm.draws import Draws
 from isotherm.draws.record import Reason
-from isotherm.errors import check_count, must
+from isotherm.errors import check_count, check_flag, must
 from isotherm.gradients.minibatch import Gradient
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
@@ -69,9 +70,11 @@ def sample(
     - `devices`: those of this process to use, or their number; all if `None`. Sums over all rows are split over them,
       and then the chains.
     """
+    check_caller("iso.sample", data=data, init=init)
     key = as_key(seed)
     length = _checked_length(num_chains, num_draws)
-    with using(devices):
+    init_scale, progress = checks.check_init_scale(init_scale), check_flag("progress", progress)
+    with using(devices), checks.callbacks_noted():
         if sampler is not None:
             if isinstance(init, Setup):
                 rule = "a pytree of parameters if a sampler is given"
@@ -105,7 +108,7 @@ def sample(
                     posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2
                 )
             setup = _with_lengths(setup, given)
-        checks.check_steps(setup.burn_in + num_draws * setup.thinning)
+        checks.check_steps(setup.burn_in + length.num_draws * setup.thinning)
         return run([setup], length, key, progress=progress, stacklevel=2)[0]
 
 
@@ -144,8 +147,9 @@ def sweep(
         )
     if isinstance(init, Setup):
         raise must("init", "a pytree of parameters if samplers are given", "a `Setup`")
+    check_caller("iso.sweep", data=data, init=init)
     key = as_key(seed)
-    length = _checked_length(num_chains, num_draws)
+    length, progress = _checked_length(num_chains, num_draws), check_flag("progress", progress)
     choices = Choices(
         batch_size=batch_size,
         thinning=thinning,
@@ -157,21 +161,23 @@ def sweep(
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
-    with using(devices):
+    with using(devices), checks.callbacks_noted():
         prepared = setups(posterior, data, init, list(samplers), choices)
-        checks.check_steps(burn_in + num_draws * thinning)
+        checks.check_steps(prepared[0].burn_in + length.num_draws * prepared[0].thinning)
         return run(prepared, length, key, progress=progress, stacklevel=2)
 
 
 def _checked_length(num_chains: int, num_draws: int) -> Length:
-    check_count("num_draws", num_draws, minimum=1)
-    return Length(check_count("num_chains", num_chains, minimum=1), num_draws)
+    draws = check_count("num_draws", num_draws, minimum=1, below=2**31)
+    return Length(check_count("num_chains", num_chains, minimum=1, below=2**31), draws)
 
 
 def _checked_lengths(*, burn_in: int | None, thinning: int | None) -> dict[str, int]:
     """Return those that are given, by name. Raises if one cannot be, before a warm-up."""
-    given = {} if burn_in is None else {"burn_in": check_count("burn_in", burn_in, minimum=0)}
-    return given if thinning is None else given | {"thinning": check_count("thinning", thinning, minimum=1)}
+    given = {} if burn_in is None else {"burn_in": check_count("burn_in", burn_in, minimum=0, below=2**31)}
+    if thinning is None:
+        return given
+    return given | {"thinning": check_count("thinning", thinning, minimum=1, below=2**31)}
 
 
 def _with_lengths(setup: Setup, given: dict[str, int]) -> Setup:

@@ -107,8 +107,8 @@ def freed(init: PyTree, posterior: Posterior, argument: str = "init") -> PyTree[
     except Exception as error:
         reason = str(error).partition("\n")[0][:300]
         raise type(error)(
-            f"`transforms` must have the structure of `{argument}`, or be a prefix of it, and its shapes must fit; they "
-            f"do not: {reason}"
+            f"`transforms` must have the structure of `{argument}`, or be a prefix of it, and its shapes must fit; "
+            f"they do not: {reason}"
         ) from error
     return constraint.free(position)
 

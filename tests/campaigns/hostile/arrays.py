@@ -194,16 +194,18 @@ def _endless() -> list[Any]:
     return endless
 
 
-def leaf(rng: np.random.Generator, rows: int, *, flat: bool = False, start: bool = False) -> Leaf:
+def leaf(
+    rng: np.random.Generator, rows: int, *, flat: bool = False, start: bool = False, typed: bool = True
+) -> Leaf:
     """Return numbers, from 0 to 3, in a shape of `rows` rows, or something that stands for no numbers.
 
-    `start` says that they are parameters rather than rows.
+    `start` says that they are parameters rather than rows, and `typed` whether they may be an array of any dtype.
     """
     numbers = rng.integers(4, size=(rows, 2)).astype(np.float32)
     if rng.random() < 0.3:
         name = str(rng.choice([name for name in _NO_NUMBERS if not start or name not in _STARTS]))
         return Leaf(name, _NO_NUMBERS[name](numbers), None)
-    if rng.random() < 0.4:
+    if not typed or rng.random() < 0.4:
         name = str(rng.choice(list(_HOLDERS)))
         value = _HOLDERS[name](numbers)
         one = name in {"series", "index", "Arrow array", "Arrow chunks", "buffer", "memory", "dataset"}

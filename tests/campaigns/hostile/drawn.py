@@ -1,5 +1,7 @@
 """Case i of a seed: its kind, and then everything about it, follow from the two numbers."""
 
+import warnings
+
 import numpy as np
 
 from .case import Case
@@ -25,4 +27,6 @@ def case(seed: int, number: int) -> Case:
     """Return a case."""
     rng = np.random.default_rng([seed, number])
     weights = np.array([weight for _, weight in KINDS], float)
-    return KINDS[rng.choice(len(KINDS), p=weights / weights.sum())][0](rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries whose objects are made
+        return KINDS[rng.choice(len(KINDS), p=weights / weights.sum())][0](rng)

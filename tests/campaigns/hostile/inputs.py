@@ -49,7 +49,7 @@ def data(rng: np.random.Generator) -> Case:
     x = leaf(rng, N, flat=bool(rng.integers(2)))
     # Each dtype needs a program of its own, so most of them are left to the simplest call.
     call = CALLS[rng.integers(len(CALLS))] if x.numbers is None or rng.random() < 0.3 else _as_it_is
-    y = leaf(rng, N) if shape == "two" else None
+    y = leaf(rng, N, typed=False) if shape == "two" else None  # a pair of dtypes would be a new program
     good = np.arange(N, dtype=np.float32) / N
     posterior, value, plain = {
         "bare": (BARE, x.value, x.numbers),

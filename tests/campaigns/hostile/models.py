@@ -36,6 +36,7 @@ COLUMNS = iso.Posterior(squares_of_columns, prior)
 PAIR = iso.Posterior(squares_of_pair, prior)
 TREE = iso.Posterior(squares_of_params)
 
+START = np.zeros(2, np.float32)
 NUMBERS = np.array([[i % 4, (i * i) % 3] for i in range(N)], np.float32)
 
 
@@ -44,7 +45,7 @@ def default_sampler() -> iso.SGLD:
     return iso.SGLD(0.01)
 
 
-def run(posterior: Any = BARE, data: Any = NUMBERS, init: Any = None, **options: Any) -> Any:
+def run(posterior: Any = BARE, data: Any = NUMBERS, init: Any = START, **options: Any) -> Any:
     """Call `iso.sample` on a tiny model, with a sampler unless `sampler=None` is asked for."""
     settings = {
         "sampler": default_sampler(),
@@ -53,4 +54,4 @@ def run(posterior: Any = BARE, data: Any = NUMBERS, init: Any = None, **options:
         "num_chains": 2,
         "progress": False,
     } | options
-    return iso.sample(posterior, data, np.zeros(2, np.float32) if init is None else init, **settings)
+    return iso.sample(posterior, data, init, **settings)

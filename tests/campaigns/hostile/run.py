@@ -15,6 +15,7 @@ import jax
 from .case import BAD, GOOD, judged
 from .drawn import case
 
+_AT_ONCE = 2500  # cases that a child runs, since its programs fill its memory
 _PATIENCE_S = 120.0  # for one case; the first run of a program takes seconds
 
 
@@ -57,7 +58,8 @@ def table(outcomes: collections.Counter) -> str:
 def _child(chosen: argparse.Namespace) -> int:
     """Run cases, and write a line before and after each."""
     jax.config.update("jax_disable_most_optimizations", True)  # programs are small and run once or twice
-    for number in range(chosen.first, chosen.cases):
+    last = min(chosen.first + _AT_ONCE, chosen.cases)
+    for number in range(chosen.first, last):
         made = case(chosen.seed, number)
         if chosen.kind and made.kind != chosen.kind:
             continue
@@ -66,7 +68,7 @@ def _child(chosen: argparse.Namespace) -> int:
         print(
             json.dumps({"number": number, "ending": ending.outcome, "text": ending.text[:1000]}), flush=True
         )
-    print(json.dumps({"ended": True}), flush=True)
+    print(json.dumps({"ended": last}), flush=True)
     return 0
 
 
@@ -86,9 +88,10 @@ def _endings(chosen: argparse.Namespace):
             else:
                 started = line
         if started is None:
-            if line is None or not line.get("ended"):
+            if line is None or "ended" not in line:
                 raise RuntimeError(f"the campaign itself failed at case {first}; see above")
-            return
+            first = line["ended"]
+            continue
         yield started["kind"], line["fault"], started["label"], started["number"]
         first = started["number"] + 1
 

@@ -60,7 +60,7 @@ SCHEDULES = {
     "partial": Function(jax.tree_util.Partial(lambda h, step: h, 0.01), _constant),
     "jit": Function(jax.jit(_constant), _constant),
     "class": Function(iso.SGLD),
-    "builtin": Function(print),
+    "builtin": Function(len),
 }
 
 _OWNERS: dict[str, tuple[str, Callable[[Any], Any]]] = {

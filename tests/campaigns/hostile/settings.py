@@ -173,7 +173,10 @@ _MEANINGFUL = {
     "batched": {"False", "True", "np.True_"},
     "fused": {"True", "False", "np.True_"},
     "transforms": {"empty list"},
-    "mass": {"one element"},
+    "mass": {"two elements"},
+    "center": {"two elements"},
+    "anchor": {"two elements"},
+    "scale": {"two elements"},
 }
 
 

@@ -105,7 +105,7 @@ _NOTHING: dict[str, Callable[[], Any]] = {
     "empty list": list,
     "dict": lambda: {"value": 0.01},
     "set": lambda: {0.01},
-    "one element": lambda: np.array([0.01, 0.02]),
+    "two elements": lambda: np.array([0.01, 0.02]),
     "matrix": lambda: np.ones((2, 2, 2)),
     "empty array": lambda: np.zeros((0, 3)),
     "object array": lambda: np.array(0.01, object),

@@ -50,7 +50,7 @@ def test_transformations_are_refused(transform):
     posterior, x, start = normal_mean()
     jaxtyping.config.update("jaxtyping_disable", True)
     stacked = np.stack([x, x]) if transform is jax.vmap else x
-    with pytest.raises(TypeError, match="`iso.sample` must not be called inside `jax.jit`"):
+    with pytest.raises(TypeError, match=r"`iso.sample` must not be called inside `jax.jit`"):
         transform(lambda data: call(model=(posterior, data, start)).posterior)(stacked)
     jaxtyping.config.update("jaxtyping_disable", False)
 

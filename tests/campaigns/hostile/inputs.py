@@ -74,6 +74,11 @@ def init(rng: np.random.Generator) -> Case:
     x = leaf(rng, 2, flat=True, start=True)
     shape = str(rng.choice(["bare", "tree", "nested", "default"]))
     numbers = x.numbers
+    dtype = getattr(x.value, "dtype", None)
+    if numbers is not None and dtype in (np.float16, jnp.bfloat16):
+        numbers = numbers.astype(
+            dtype.newbyteorder("=")
+        )  # the log-density is that of parameters with so few digits
     floating = numbers is not None
     if shape == "tree":
         value, plain = (

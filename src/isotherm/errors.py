@@ -1,5 +1,7 @@
 """Error messages for bad input, in one form: argument, rule, value, repair."""
 
+import types
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,13 +21,30 @@ class DamagedFileError(ValueError):
         )
 
 
+_LONGEST = 200  # characters of a value in a message
+
+
 def describe(value: Any) -> str:
-    """A short form of `value` for an error message."""
-    if hasattr(value, "shape") and getattr(value, "ndim", 0) > 0:
-        return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return repr(value.item())
-    return repr(value)
+    """A short form of `value` for an error message, whatever `value` is."""
+    try:
+        text = _described(value)
+    except Exception:  # `value` may be an object of any library, and its text may be too long to make
+        text = f"an object of type `{type(value).__name__}`"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, type | types.ModuleType) or not hasattr(value, "shape"):
+        return repr(value)
+    if value.shape:
+        dtype = getattr(value, "dtype", None)
+        kind = f"an array of shape {tuple(value.shape)}"
+        return (
+            f"a `{type(value).__name__}` of shape {tuple(value.shape)}"
+            if dtype is None
+            else f"{kind} and dtype {dtype}"
+        )
+    return repr(value.item()) if hasattr(value, "item") else repr(value)
 
 
 def must(
@@ -36,13 +55,30 @@ def must(
     return error(f"{text} {repair}".rstrip())
 
 
-def check_count(name: str, value: Any, *, minimum: int, repair: str = "") -> int:
-    """The value as an `int`. Raises unless it is an integer of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+def check_count(name: str, value: Any, *, minimum: int, below: int | None = None, repair: str = "") -> int:
+    """The value as an `int`. Raises unless it is an integer of at least `minimum`, and less than `below`."""
+    # NumPy counts spans of time among the integers.
+    if isinstance(value, bool | np.timedelta64) or not isinstance(value, int | np.integer):
         raise must(name, "an integer", value, repair, error=TypeError)
     if value < minimum:
         raise must(name, f"an integer of at least {minimum}", value, repair)
+    if below is not None and value >= below:
+        shown = f"2^{below.bit_length() - 1}" if below.bit_count() == 1 else str(below)
+        raise must(name, f"an integer below {shown}", value, repair)
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """The value as a `bool`. Raises unless it is `True` or `False`."""
+    if not isinstance(value, bool | np.bool_):
+        raise must(name, "`True` or `False`", value, error=TypeError)
+    return bool(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise unless the value is one of the words in `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise must(name, " or ".join(f'"{choice}"' for choice in choices), value)
 
 
 def is_traced(value: Any) -> bool:

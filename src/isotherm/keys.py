@@ -49,6 +49,8 @@ def several(key: Key[Array, ""], count: int) -> list[Key[Array, ""]]:
 
 def as_key(seed: Any) -> Key[Array, ""]:
     """Return a typed key made from an integer or a key."""
+    if isinstance(seed, jax.Array) and not isinstance(seed, jax.core.Tracer) and seed.is_deleted():
+        raise ValueError("`seed` must be an integer or a key in memory; got a key that was deleted.")
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         if seed.ndim:
             raise must(

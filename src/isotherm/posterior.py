@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from isotherm.errors import check_flag, must
 from isotherm.hyper import check_positive, hyper_parameter
-from isotherm.transforms import Constraint
+from isotherm.transforms import Constraint, check_transforms
 
 
 class Posterior(eqx.Module):
@@ -41,8 +42,10 @@ class Posterior(eqx.Module):
     def __check_init__(self) -> None:
         for name, f in (("log_likelihood", self.log_likelihood), ("log_prior", self.log_prior)):
             if not callable(f) and not (name == "log_prior" and f is None):
-                raise TypeError(f"`{name}` of `Posterior` must be a function; got {f!r}.")
-        check_positive(self, "temperature")
+                raise must(f"{name}` of `Posterior", "a function", f, error=TypeError)
+        check_positive(self, "temperature", schedule=False)
+        check_flag("batched` of `Posterior", self.batched)
+        check_transforms(self.transforms)
 
     @property
     def constraint(self) -> Constraint | None:

@@ -5,24 +5,49 @@ is about the covariance of the posterior, so that one step size fits all directi
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
+from isotherm.errors import must
+from isotherm.numeric import is_real, numeric
 from isotherm.posterior import Posterior
 from isotherm.records import GradientEstimate, LinearOperator
 from isotherm.sums.precision import exact
+
+
+def _as_numbers(x: PyTree) -> PyTree:
+    """Numbers as arrays that JAX can hold. Everything else is returned unchanged, for a check that names it."""
+    try:
+        return jax.tree.map(_as_array, x)
+    except ValueError:  # a dictionary whose keys cannot be sorted, or the like
+        return np.asarray(None)
+
+
+def _as_array(x: Any) -> Any:
+    number = None if isinstance(x, jax.Array | float) else numeric(x)
+    return x if number is None else number
 
 
 class Preconditioner(eqx.Module):
     """The change of variables theta = center + L v. v has the structure of theta."""
 
     center: eqx.AbstractVar[PyTree[Array]]
+
+    def __check_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            for leaf in jax.tree.leaves(getattr(self, field.name)):
+                number = numeric(leaf)
+                if number is None or not is_real(number.dtype):
+                    label = f"{field.name}` of `{type(self).__name__}"
+                    raise must(label, "numbers in the shapes of the parameters", leaf, error=TypeError)
 
     @abc.abstractmethod
     def multiply(self, v: PyTree) -> PyTree:
@@ -96,8 +121,8 @@ class DiagonalPreconditioner(Preconditioner):
     - `scale`: pytree like the parameters, about their posterior standard deviations.
     """
 
-    center: PyTree[Array]
-    scale: PyTree[Array]
+    center: PyTree[Array] = eqx.field(converter=_as_numbers)
+    scale: PyTree[Array] = eqx.field(converter=_as_numbers)
 
     def multiply(self, v: PyTree) -> PyTree:
         return tree.multiply(self.scale, v)
@@ -118,9 +143,9 @@ class DensePreconditioner(Preconditioner):
     - `root`: L, with L L' about the covariance of the posterior. `inverse` is L^-1.
     """
 
-    center: PyTree[Array]
-    root: Float[Array, "d d"]
-    inverse: Float[Array, "d d"]
+    center: PyTree[Array] = eqx.field(converter=_as_numbers)
+    root: Float[Array, "d d"] = eqx.field(converter=_as_numbers)
+    inverse: Float[Array, "d d"] = eqx.field(converter=_as_numbers)
 
     @exact
     def multiply(self, v: PyTree) -> PyTree:
@@ -148,10 +173,10 @@ class LowRankPreconditioner(Preconditioner):
     - `factors`: f, positive, such as 1/sqrt(curvature) along u if D makes the curvature 1 in other directions.
     """
 
-    center: PyTree[Array]
-    scale: PyTree[Array]
-    vectors: PyTree[Array]
-    factors: Float[Array, " k"]
+    center: PyTree[Array] = eqx.field(converter=_as_numbers)
+    scale: PyTree[Array] = eqx.field(converter=_as_numbers)
+    vectors: PyTree[Array] = eqx.field(converter=_as_numbers)
+    factors: Float[Array, " k"] = eqx.field(converter=_as_numbers)
 
     def multiply(self, v: PyTree) -> PyTree:
         return tree.multiply(self.scale, self._along(self.factors, v))

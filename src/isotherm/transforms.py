@@ -9,10 +9,12 @@ from typing import Any, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
-from isotherm.errors import must
+from isotherm.errors import is_traced, must
+from isotherm.numeric import real_scalar
 
 
 class Transform(Protocol):
@@ -42,13 +44,27 @@ class Positive(eqx.Module):
         return x
 
 
+def _as_end(value: Any) -> Any:
+    """An end of an interval as a number of Python, if it is a number and known."""
+    number = None if isinstance(value, jax.Array) else real_scalar(value)
+    return value if number is None else float(number)
+
+
 class Bounded(eqx.Module):
     """low < y < high, elementwise: y = low + (high - low) sigmoid(x)."""
 
-    low: float
-    high: float
+    low: float = eqx.field(converter=_as_end)
+    high: float = eqx.field(converter=_as_end)
 
     def __check_init__(self) -> None:
+        if is_traced(self.low) or is_traced(self.high):
+            return
+        for name, value in (("low", self.low), ("high", self.high)):
+            number = real_scalar(value)
+            if number is None or not np.isfinite(np.asarray(number)):
+                raise must(
+                    f"{name}` of `Bounded", "a finite number", value, "Use `iso.Positive()` for (0, inf)."
+                )
         if not self.low < self.high:
             raise must("high", f"above low = {self.low}", self.high)
 
@@ -152,17 +168,27 @@ def _is_transform(x: Any) -> bool:
     return x is None or hasattr(x, "log_abs_det_jacobian")
 
 
+def check_transforms(transforms: PyTree) -> None:
+    """Raise unless the leaves of a pytree are transforms or `None`."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(transforms, is_leaf=_is_transform):
+        if leaf is not None and (isinstance(leaf, type) or not _is_transform(leaf) or not callable(leaf)):
+            name = tree.name_of(path)
+            repair = f"Write `{leaf.__name__}()`." if isinstance(leaf, type) else "Such as `iso.Positive()`."
+            label = f"transforms.{name}" if name else "transforms"
+            raise must(f"{label}` of `Posterior", "a transform or `None`", leaf, repair, error=TypeError)
+
+
 class OutsideSupportError(ValueError):
     """Parameters outside the support of their transforms."""
 
 
-def check_support(constraint: Constraint, params: PyTree) -> None:
+def check_support(constraint: Constraint, params: PyTree, argument: str = "init") -> None:
     """Raise if initial parameters are outside their support. The message names the leaf."""
     free = constraint.free(params)
     leaves = (jax.tree.leaves(x) for x in (free, constraint.constrained(free)))
     for (name, x), f, again in zip(tree.named_leaves(params), *leaves, strict=True):
         near = jnp.abs(x - again) <= 1e-2 * jnp.max(jnp.abs(x), initial=0.0)
         if not bool(jnp.all(jnp.isfinite(f)) & jnp.all(near)):
-            label = f"init.{name}" if name else "init"
+            label = f"{argument}.{name}" if name else argument
             rule, repair = "inside the support of its transform", "Start inside it, not on its boundary."
             raise must(label, rule, x, repair, error=OutsideSupportError)

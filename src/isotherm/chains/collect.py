@@ -198,7 +198,7 @@ def _warn_of_anchors(
         return
     plain = eqx.tree_at(lambda k: k.gradient, kernel, Minibatch(gradient.posterior))
     noise = measure(plain, data, position, step=0, key=key)
-    if noise is not None and trace > noise.trace:
+    if noise is not None and trace > noise.trace > 0:  # it is 0 if the rows that were drawn are equal
         advice.warn(advice.about_anchors(trace / noise.trace, gradient.refresh), stacklevel=stacklevel + 1)
 
 

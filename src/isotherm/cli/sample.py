@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     say = printer(options) if first else lambda text: None
     seed = settings.pop("seed", 0)
     call = Call(init=problem.init, key=as_key(seed), **settings)
-    call.check()
+    call = call.checked()
 
     def begin() -> None:
         if first:

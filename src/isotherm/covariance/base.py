@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PyTree
 
-from isotherm.errors import check_count
+from isotherm.errors import check_choice, check_count, describe, is_traced
+from isotherm.hyper import scheduled
+from isotherm.numeric import real_scalar
 from isotherm.records import GradientEstimate, Needs
 
 
@@ -63,6 +66,18 @@ Estimate = Literal["contrasts", "exact"]
 Form = Literal["inverse", "root"]  # which function of C a step applies
 
 
+def averaging_field() -> Any:
+    """A field for a floor, which becomes a number of Python unless it is an array of JAX, or for a schedule."""
+    return eqx.field(default=0.0, converter=_as_floor)
+
+
+def _as_floor(value: Any) -> Any:
+    if callable(value) or isinstance(value, float | jax.Array):
+        return value
+    number = real_scalar(value)
+    return value if number is None else float(number)
+
+
 class Covariance(eqx.Module):
     r"""How C is estimated along the chain.
 
@@ -93,14 +108,9 @@ class Covariance(eqx.Module):
 
     def __check_init__(self) -> None:
         name = type(self).__name__
-        if self.estimate not in ("contrasts", "exact"):
-            raise ValueError(f'`estimate` of `{name}` must be "contrasts" or "exact"; got {self.estimate!r}.')
-        floor = self.averaging
-        if not callable(floor) and not 0 <= floor <= 1:
-            raise ValueError(
-                f"`averaging` of `{name}` must be a floor between 0 and 1 or a function of t; got {floor!r}."
-            )
-        check_count("contrasts", self.contrasts, minimum=1)
+        check_choice(f"estimate` of `{name}", self.estimate, ("contrasts", "exact"))
+        check_averaging(self)
+        check_count("contrasts", self.contrasts, minimum=1, below=2**31)
 
     @property
     def needs(self) -> Needs:
@@ -146,3 +156,17 @@ class Covariance(eqx.Module):
             # A schedule may also stop the average with a weight of 0.
             kappa = jnp.where(kappa > 0, jnp.maximum(kappa, SMALLEST_WEIGHT), 0)
         return jnp.where(t == 1, 1.0, kappa).astype(dtype)
+
+
+def check_averaging(covariance: Covariance) -> None:
+    """Raise unless the weight of a batch is between 0 and 1, as far as one can tell before a run."""
+    value, label = covariance.averaging, f"averaging` of `{type(covariance).__name__}"
+    if is_traced(value):
+        return
+    # kappa_1 is 1 whatever a schedule says, so that its first value may be anything.
+    weight, where = (scheduled(value, label, 2), " at t = 2") if callable(value) else (value, "")
+    number = real_scalar(weight)
+    if number is None or not 0 <= float(number) <= 1:
+        rule = "a floor between 0 and 1 or a function of t"
+        kind = TypeError if number is None else ValueError
+        raise kind(f"`{label}` must be {rule}; got {describe(weight)}{where}.")

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
-from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
+from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator, averaging_field
 from isotherm.records import GradientEstimate
 
 
@@ -43,7 +43,7 @@ class Diagonal(Covariance):
     """
 
     estimate: Estimate = eqx.field(default="contrasts", static=True)
-    averaging: Averaging = 0.0
+    averaging: Averaging = averaging_field()
     contrasts: int = eqx.field(default=1, static=True)
 
     has_root = True

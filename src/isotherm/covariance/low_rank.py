@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
-from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator
+from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator, averaging_field
 from isotherm.covariance.diagonal import DiagonalOperator, blend, narrowest
 from isotherm.errors import check_count
 from isotherm.records import GradientEstimate
@@ -92,7 +92,7 @@ class DiagonalLowRank(Covariance):
 
     rank: int = eqx.field(default=16, static=True)
     estimate: Estimate = eqx.field(default="contrasts", static=True)
-    averaging: Averaging = 0.0
+    averaging: Averaging = averaging_field()
     contrasts: int = eqx.field(default=1, static=True)
 
     has_root = True
@@ -100,7 +100,7 @@ class DiagonalLowRank(Covariance):
     tolerates_large_steps = True
 
     def __check_init__(self) -> None:
-        check_count("rank", self.rank, minimum=1)
+        check_count("rank", self.rank, minimum=1, below=2**31)
 
     def seed(self, num_parameters: int) -> tuple[int, int]:
         if self.estimate == "exact":

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm.covariance import diagonal
-from isotherm.covariance.base import Average, Averaging, Covariance, Operator
+from isotherm.covariance.base import Average, Averaging, Covariance, Operator, averaging_field
 from isotherm.covariance.diagonal import DiagonalOperator
 from isotherm.records import GradientEstimate, LinearOperator, Needs
 
@@ -44,7 +44,7 @@ class MatrixFree(Covariance):
       2^-17.
     """
 
-    averaging: Averaging = 0.0
+    averaging: Averaging = averaging_field()
 
     estimate = "contrasts"
     contrasts = 1

@@ -174,9 +174,9 @@ class RandomBlocks(MinibatchPlan):
     white = True
 
     def __check_init__(self) -> None:
-        check_count("rows_per_run", self.rows_per_run, minimum=1)
+        check_count("rows_per_run", self.rows_per_run, minimum=1, below=2**31)
         if self.reshuffle_every is not None:
-            check_count("reshuffle_every", self.reshuffle_every, minimum=1)
+            check_count("reshuffle_every", self.reshuffle_every, minimum=1, below=2**31)
 
     def check(self, num_data: int) -> None:
         if self.rows_per_run > num_data:

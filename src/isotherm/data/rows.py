@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from isotherm import tree
-from isotherm.data.checks import InfiniteRows, infinite_rows, unmasked
+from isotherm.data.checks import InfiniteRows, infinite_rows
+from isotherm.data.leaves import as_numbers, named_arguments
 from isotherm.data.sources.base import Source
 from isotherm.data.sparse import is_sparse
 from isotherm.errors import must
@@ -53,10 +53,9 @@ def _put(x: Array | np.ndarray) -> Array:
 def checked_rows(data: PyTree, *, known: bool = False, argument: str = "data") -> CheckedRows:
     """Return the data as arrays of equally many rows. Errors refer to them as `argument`."""
     # A sparse matrix of JAX is a pytree whose leaves have no axis of rows.
-    leaves = tree.named_leaves(data, is_leaf=is_sparse)
-    if not leaves:
+    labelled = named_arguments(argument, data, is_leaf=is_sparse)
+    if not labelled:
         raise ValueError(f"`{argument}` must hold at least one array; got an empty pytree.")
-    labelled = [(f"{argument}.{name}" if name else argument, leaf) for name, leaf in leaves]
     arrays = [(label, _as_array(label, leaf)) for label, leaf in labelled]
     num_data = arrays[0][1].shape[0]
     if any(x.shape[0] != num_data for _, x in arrays):
@@ -66,6 +65,13 @@ def checked_rows(data: PyTree, *, known: bool = False, argument: str = "data") -
         raise ValueError(
             f"`{argument}` must have at least one row; got leaves with a leading axis of length 0."
         )
+    if num_data >= 2**31:
+        repair = "Pass a source, such as `iso.data.npy(path)`, or a part of the rows."
+        raise must(argument, "fewer than 2^31 rows if they are in memory", num_data, repair)
+    for label, x in arrays:
+        if x.size == 0:
+            raise must(label, "an array with at least one number in each row", x, "Leave it out.")
+        _check_range(label, x)
     found = [] if known else [infinite_rows(label, x) for label, x in arrays]
     structured = jax.tree.unflatten(jax.tree.structure(data), [x for _, x in arrays])
     return CheckedRows(structured, num_data, arrays, tuple(x for x in found if x is not None))
@@ -84,25 +90,19 @@ def _as_array(label: str, leaf: Any) -> Array | np.ndarray:
     if isinstance(leaf, str | os.PathLike):
         repair = "Pass `iso.data.npy(path)`, `iso.data.parquet(path)` or `iso.data.zarr(path)`."
         raise must(label, "an array or a source of rows", leaf, repair, error=TypeError)
-    x = leaf if isinstance(leaf, jax.Array) else np.asarray(unmasked(label, leaf))
-    if x.dtype.kind in "OUSMm":
-        raise must(
-            label,
-            "numeric",
-            x,
-            "Encode text, dates and objects as numbers; convert a table of mixed types with `.astype(float)`.",
-            error=TypeError,
-        )
+    x = as_numbers(label, leaf)
     if x.ndim == 0:
-        raise must(
-            label,
-            "an array with a leading axis of rows",
-            x,
-            "Put constants in the log-likelihood, not in the data.",
+        repair = (
+            "Put constants in the log-likelihood, not in the data. Convert lists of numbers by `np.asarray`."
         )
-    if x.dtype.kind in "iu" and x.size and not jax.config.read("jax_enable_x64"):
+        raise must(label, "an array with a leading axis of rows", x, repair)
+    return x
+
+
+def _check_range(label: str, x: Array | np.ndarray) -> None:
+    """Raise if integers do not fit in the 32 bits that JAX gives them."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize > 4 and not jax.config.read("jax_enable_x64"):
         low, high = int(x.min()), int(x.max())
         if low < -(2**31) or high >= 2 ** (31 if x.dtype.kind == "i" else 32):
             value, repair = low if low < -(2**31) else high, "Set `JAX_ENABLE_X64=1`, or convert."
             raise must(label, "an array that fits in 32-bit integers", value, repair)
-    return x

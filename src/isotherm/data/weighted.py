@@ -9,6 +9,7 @@ from isotherm.compilation import compile_quickly
 from isotherm.data.plans import MinibatchPlan, PRNGKey, Step, uniform
 from isotherm.data.stream import Drawn
 from isotherm.errors import must
+from isotherm.numeric import numeric
 from isotherm.records import Batch
 
 
@@ -31,16 +32,20 @@ class Weighted(MinibatchPlan):
     weighted = True
 
     def __init__(self, tickets: np.ndarray | Int[Array, " rows"]) -> None:
-        tickets = tickets if isinstance(tickets, jax.Array) else np.asarray(tickets)
-        if tickets.ndim != 1 or tickets.dtype.kind not in "iu" or not len(tickets):
-            raise must("tickets", "one positive integer for each row", tickets)
+        numbers, rule = numeric(tickets), "one positive integer for each row"
+        if numbers is None or numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
+            raise must("tickets", rule, tickets)
+        if int(numbers.max()) >= 2**31:
+            raise must(
+                "tickets", "below 2^31 in total", int(numbers.max()), "Divide them by a common factor."
+            )
         with jax.enable_x64(True):
-            least, total = (int(x) for x in _least_and_total(tickets))
+            least, total = (int(x) for x in _least_and_total(numbers))
         if least < 1:
-            raise must("tickets", "one positive integer for each row", tickets)
+            raise must("tickets", rule, tickets)
         if total >= 2**31:
             raise must("tickets", "below 2^31 in total", total, "Divide them by a common factor.")
-        self.table, self.weights = _laid_out(tickets, total)
+        self.table, self.weights = _laid_out(numbers, total)
 
     def check(self, num_data: int) -> None:
         if len(self.weights) != num_data:

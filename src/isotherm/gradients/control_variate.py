@@ -52,10 +52,10 @@ class ControlVariate(Gradient):
     all_rows = False
 
     def __check_init__(self) -> None:
-        if self.order not in (1, 2):
+        if type(self.order) is not int or self.order not in (1, 2):
             raise must("order", "1 or 2", self.order)
         if self.refresh is not None:
-            check_count("refresh", self.refresh, minimum=1)
+            check_count("refresh", self.refresh, minimum=1, below=2**31)
             if self.order != 1:
                 raise must("order", "1 if `refresh` is given, which computes no Hessian", self.order)
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.data.plans import take_rows
+from isotherm.errors import check_flag
 from isotherm.gradients.fused import available, fuse
 from isotherm.gradients.row_sums import RowSums
 from isotherm.posterior import Posterior
@@ -54,6 +55,9 @@ class Minibatch(Gradient):
     fused: bool = eqx.field(default=True, static=True, kw_only=True)
 
     all_rows = False
+
+    def __check_init__(self) -> None:
+        check_flag("fused", self.fused)
 
     def __call__(
         self, position: PyTree, batch: Batch, *, needs: Needs, key: Key[Array, ""]

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
 from isotherm.covariance import Operator
+from isotherm.errors import check_choice, describe, is_traced
 from isotherm.hyper import at, check_number, check_positive
 from isotherm.records import GradientEstimate, Info, State, Temperatures
 from isotherm.samplers.base import status_of
@@ -29,13 +30,15 @@ class AdaptiveLangevin(MomentumSampler):
     schemes = ("euler", "euler-midpoint", "symmetric", "exponential")
 
     def __check_init__(self) -> None:
-        check_positive(self, "thermal_mass", finite=False, schedule=False)
+        check_positive(self, "thermal_mass", optional=True, finite=False, schedule=False)
         check_number(self, "initial_xi")
+        check_choice(f"scheme` of `{type(self).__name__}", self.scheme, self.schemes)
         averaging = getattr(self.covariance, "averaging", 0.0)
-        if self.scheme == "symmetric" and not callable(averaging) and averaging > 0.1:
+        known = not callable(averaging) and not is_traced(averaging)
+        if self.scheme == "symmetric" and known and averaging > 0.1:
             raise ValueError(
                 "`averaging` of the covariance must be at most 0.1 in the symmetric scheme, so that its inverse "
-                f"barely depends on the current batch; got {averaging!r}. Use 0.0, the plain average."
+                f"barely depends on the current batch; got {describe(averaging)}. Use 0.0, the plain average."
             )
 
     @property

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from isotherm.covariance import Average, Covariance
 from isotherm.covariance.base import Form
+from isotherm.errors import must
 from isotherm.hyper import Hyper, at, check_positive
 from isotherm.records import GradientEstimate, Info, Needs, State, Status, Temperatures
 from isotherm.samplers.traits import Traits
@@ -32,7 +33,7 @@ class Sampler(eqx.Module):
 
     def __check_init__(self) -> None:
         check_positive(self, "step_size")
-        check_positive(self, "temperature")
+        check_positive(self, "temperature", optional=True)
 
     @property
     def needs(self) -> Needs:
@@ -149,16 +150,19 @@ def check_covariance(sampler: Sampler, otherwise: str) -> None:
     """Raise if a sampler that is made for a covariance has none."""
     if not isinstance(sampler.covariance, Covariance):
         name = type(sampler).__name__
-        raise TypeError(
-            f"`covariance` of `{name}` must be a covariance, such as `iso.Dense()`; got "
-            f"{sampler.covariance!r}. Without one it is `iso.{otherwise}`."
-        )
+        rule, repair = "a covariance, such as `iso.Dense()`", f"Without one it is `iso.{otherwise}`."
+        raise must(f"covariance` of `{name}", rule, sampler.covariance, repair, error=TypeError)
 
 
 def check_root(sampler: Sampler) -> None:
     """Raise if the covariance has no square root, with which gradient noise is subtracted from the added noise."""
     covariance = sampler.covariance
-    if covariance is not None and not covariance.has_root:
+    if covariance is None:
+        return
+    if not isinstance(covariance, Covariance):
+        rule = "`None` or a covariance, such as `iso.Dense()`"
+        raise must(f"covariance` of `{type(sampler).__name__}", rule, covariance, error=TypeError)
+    if not covariance.has_root:
         name, kind = type(sampler).__name__, type(covariance).__name__
         raise ValueError(
             f"`covariance` of `{name}` must provide a square root; `{kind}` does not. Use "

@@ -9,6 +9,7 @@ from jaxtyping import Array, Key, PyTree
 
 from isotherm import tree
 from isotherm.covariance import Covariance, Diagonal
+from isotherm.errors import check_choice
 from isotherm.hyper import Hyper, at, hyper_parameter, required_hyper_parameter
 from isotherm.records import GradientEstimate, Info, State
 from isotherm.samplers.base import LangevinSampler, check_covariance, check_root, status_of
@@ -40,8 +41,7 @@ class ModifiedSGLD(LangevinSampler):
 
     def __check_init__(self) -> None:
         check_covariance(self, "SGLD")
-        if self.form not in ("exact", "first-order"):
-            raise ValueError(f'`form` of `ModifiedSGLD` must be "exact" or "first-order"; got {self.form!r}.')
+        check_choice("form` of `ModifiedSGLD", self.form, ("exact", "first-order"))
         if self.form == "exact":
             check_root(self)
 

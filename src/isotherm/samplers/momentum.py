@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from isotherm import tree
+from isotherm.errors import check_choice
 from isotherm.hyper import Hyper, at, check_mass, check_positive
 from isotherm.records import GradientEstimate, LinearOperator, State
 from isotherm.samplers.base import Sampler
@@ -32,9 +33,7 @@ class MomentumSampler(Sampler):
     def __check_init__(self) -> None:
         check_positive(self, "friction")
         check_mass(self)
-        if self.scheme not in self.schemes:
-            choice = " or ".join(f'"{name}"' for name in self.schemes)
-            raise ValueError(f"`scheme` of `{type(self).__name__}` must be {choice}; got {self.scheme!r}.")
+        check_choice(f"scheme` of `{type(self).__name__}", self.scheme, self.schemes)
 
     def noise_scale(self, step: int) -> float:
         h, T = self.numbers_at(step)

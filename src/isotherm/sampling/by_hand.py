@@ -6,13 +6,14 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
+from isotherm.caller import check_caller
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import GivenStarts
 from isotherm.data.plans import AllRows, MinibatchPlan, WithReplacement
 from isotherm.data.stream import Stream
 from isotherm.draws.record import Reason, describe
-from isotherm.errors import check_count, must
+from isotherm.errors import check_count, check_flag, must
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient, Minibatch
 from isotherm.kernel import Kernel
@@ -71,6 +72,7 @@ def setup(
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     )
+    check_caller("iso.setup", data=data, init=init)
     return setups(posterior, data, init, [sampler], choices)[0]
 
 
@@ -83,10 +85,7 @@ def setups(
     for sampler in samplers:
         checks.check_kinds(posterior, sampler, plan, gradient, choices.preconditioner)
         checks.check_temperature(posterior, sampler)
-    check_count("thinning", choices.thinning, minimum=1)
-    check_count("burn_in", choices.burn_in, minimum=0)
-    check_count("num_chains", choices.num_chains, minimum=1)
-    checks.check_init_scale(choices.init_scale)
+    choices = _checked(choices)
     problem = prepare(
         posterior,
         data,
@@ -105,11 +104,14 @@ def setups(
     batch_size = checks.check_batch_size(batch_size, problem.num_data, samplers, gradient)
     plan.check(problem.num_data)
     gradient = _for_free_parameters(gradient, problem)
+    start = jax.tree.map(lambda x: x[0], problem.init) if problem.per_chain else problem.init
+    if choices.preconditioner is not None:
+        checks.check_coordinates(choices.preconditioner, start)
     starts = GivenStarts(problem.init, problem.per_chain, choices.init_scale)
     made = []
     for sampler in samplers:
         sampler = at_temperature(sampler, posterior)
-        _check_mass(sampler, problem)
+        _check_mass(sampler, start)
         coordinates = (choices.preconditioner, posterior.constraint)
         kernel = Kernel(sampler, gradient, problem.num_data, batch_size, plan, *coordinates)
         reasons = tuple(_reasons(kernel, choices))
@@ -131,14 +133,26 @@ def _for_free_parameters(gradient: Gradient, problem: Problem) -> Gradient:
     if hasattr(gradient, "posterior") and (target is None or target is problem.posterior):
         gradient = eqx.tree_at(lambda g: g.posterior, gradient, problem.density, is_leaf=lambda x: x is None)
     if isinstance(gradient, ControlVariate) and gradient.anchor is not None and gradient.sums is None:
-        anchor = freed(gradient.anchor, problem.posterior)
+        anchor = freed(gradient.anchor, problem.posterior, "anchor")
         gradient = eqx.tree_at(lambda g: g.anchor, gradient, anchor)
     return gradient
 
 
-def _check_mass(sampler: Sampler, problem: Problem) -> None:
+def _checked(choices: Choices) -> Choices:
+    """Return the choices, with counts and scales as numbers of Python. Raises if one of them cannot be."""
+    if choices.init_per_chain is not None:
+        check_flag("init_per_chain", choices.init_per_chain)
+    return dataclasses.replace(
+        choices,
+        thinning=check_count("thinning", choices.thinning, minimum=1, below=2**31),
+        burn_in=check_count("burn_in", choices.burn_in, minimum=0, below=2**31),
+        num_chains=check_count("num_chains", choices.num_chains, minimum=1, below=2**31),
+        init_scale=checks.check_init_scale(choices.init_scale),
+    )
+
+
+def _check_mass(sampler: Sampler, start: PyTree) -> None:
     """Raise if the shapes of the mass do not fit the parameters."""
-    start = jax.tree.map(lambda x: x[0], problem.init) if problem.per_chain else problem.init
     jax.eval_shape(lambda x: sampler.init(x, key=jax.random.key(0)), start)
 
 

@@ -37,8 +37,8 @@ class Call:
     @property
     def length(self) -> Length:
         """The numbers of chains and draws, checked."""
-        check_count("num_draws", self.num_draws, minimum=1)
-        return Length(check_count("num_chains", self.num_chains, minimum=1), self.num_draws)
+        num_chains = check_count("num_chains", self.num_chains, minimum=1, below=2**31)
+        return Length(num_chains, check_count("num_draws", self.num_draws, minimum=1, below=2**31))
 
     @property
     def choices(self) -> Choices:
@@ -55,31 +55,31 @@ class Call:
             init_per_chain=self.init_per_chain,
         )
 
-    def check(self) -> None:
-        """Raise if arguments do not fit each other. Nothing is computed."""
-        assert self.length
-        if self.sampler is not None:
-            if isinstance(self.init, Setup):
-                rule = "a pytree of parameters if a sampler is given"
-                raise must("init", rule, "a `Setup`", "Leave `sampler` out.")
-            return
-        checks.check_open(
-            minibatch=self.minibatch,
-            gradient=self.gradient,
-            preconditioner=self.preconditioner,
-            init_per_chain=self.init_per_chain,
-            init_scale=self.init_scale or None,
-        )
-        assert self.given_lengths is not None
+    def checked(self) -> "Call":
+        """Return the call, with numbers of Python. Raises if arguments do not fit each other; nothing is computed."""
+        length, lengths, scale = self.length, self.given_lengths, checks.check_init_scale(self.init_scale)
+        if self.sampler is None:
+            checks.check_open(
+                minibatch=self.minibatch,
+                gradient=self.gradient,
+                preconditioner=self.preconditioner,
+                init_per_chain=self.init_per_chain,
+                init_scale=scale or None,
+            )
+        elif isinstance(self.init, Setup):
+            rule = "a pytree of parameters if a sampler is given"
+            raise must("init", rule, "a `Setup`", "Leave `sampler` out.")
+        counts = {"num_chains": length.num_chains, "num_draws": length.num_draws}
+        return dataclasses.replace(self, init_scale=scale, **counts, **lengths)
 
     @property
     def given_lengths(self) -> dict[str, int]:
         """Burn-in and thinning, if they were given, by name."""
         given = {}
         if self.burn_in is not None:
-            given["burn_in"] = check_count("burn_in", self.burn_in, minimum=0)
+            given["burn_in"] = check_count("burn_in", self.burn_in, minimum=0, below=2**31)
         if self.thinning is not None:
-            given["thinning"] = check_count("thinning", self.thinning, minimum=1)
+            given["thinning"] = check_count("thinning", self.thinning, minimum=1, below=2**31)
         return given
 
     def with_lengths(self, setup: Setup) -> Setup:

@@ -1,7 +1,8 @@
 """Checks of arguments, made before anything is computed. Errors name the argument, its value and a repair."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from isotherm import tree
 from isotherm.chains.setup import Setup
 from isotherm.data.fingerprint import fingerprint, of_source
 from isotherm.data.opening import Opened, as_source, brought
@@ -21,12 +23,26 @@ from isotherm.data.stream import Stream, rows_in_memory
 from isotherm.errors import check_count, describe, must
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient, Minibatch
+from isotherm.numeric import real_scalar
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.samplers.base import Sampler
 from isotherm.sums import precision
 
 _COMPARED = 4096  # rows of a source, by which it is compared with that of a setup
+
+
+@contextlib.contextmanager
+def callbacks_noted() -> Iterator[None]:
+    """Add a note to an error of a callback, which JAX raises without the name of the function that called it."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "callback" in str(error).lower():
+            error.add_note(
+                "This was raised by a callback that `log_likelihood`, `log_prior` or a schedule calls."
+            )
+        raise
 
 
 def check_kinds(
@@ -185,8 +201,36 @@ def check_steps(steps: int) -> None:
         )
 
 
-def check_init_scale(init_scale: float) -> float:
+def check_init_scale(init_scale: Any) -> float:
     """Return `init_scale` as a float. Raises unless it is finite and not negative."""
-    if not np.isfinite(init_scale) or init_scale < 0:
+    number = real_scalar(init_scale)
+    if number is None:
+        raise must("init_scale", "a finite number, 0 or more", init_scale, error=TypeError)
+    if not 0 <= float(number) <= np.finfo(np.float32).max:
         raise must("init_scale", "a finite number, 0 or more", init_scale)
-    return float(init_scale)
+    return float(number)
+
+
+_RECOVERED = 0.5  # part of v that may be lost by L^-1 L v: 0.5 is the rounding of L with a condition of 5e6
+
+
+def check_coordinates(preconditioner: Preconditioner, start: PyTree[Array]) -> None:
+    """Raise unless coordinates fit the parameters, are finite, and L^-1 undoes L."""
+    label = f"preconditioner` (`{type(preconditioner).__name__}`)"
+    shapes = jax.tree.map(jnp.shape, start)
+    try:
+        there = jax.eval_shape(lambda x: preconditioner.to_params(preconditioner.from_params(x)), start)
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise ValueError(f"`{label} must fit the parameters, {shapes}; it does not: {reason}.") from error
+    if jax.tree.map(jnp.shape, there) != shapes:
+        got = jax.tree.map(jnp.shape, there)
+        raise ValueError(f"`{label} must keep the shapes of the parameters, {shapes}; it returns {got}.")
+    v = tree.normal_like(start, key=jax.random.key(0))
+    back, moved = preconditioner.solve(preconditioner.multiply(v)), preconditioner.to_params(v)
+    v, back, moved = (tree.flat(x) for x in (v, back, moved))
+    if not np.isfinite(moved).all() or not np.linalg.norm(back - v) <= _RECOVERED * np.linalg.norm(v):
+        raise ValueError(
+            f"`{label} must be finite and invertible; multiplying by L and solving does not give a vector back. "
+            "Check its scales, that an `inverse` belongs to its `root`, and that `vectors` are orthonormal."
+        )

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from isotherm import tree
 from isotherm.chains.problem import Problem
 from isotherm.compilation import drop_old_programs
-from isotherm.data.checks import unmasked, warn_if_unresolved
+from isotherm.data.checks import warn_if_unresolved
+from isotherm.data.leaves import as_numbers, named_arguments
 from isotherm.data.opening import Opened, brought
 from isotherm.data.rows import checked_rows, on_device
 from isotherm.data.stream import num_rows, rows_in_memory
+from isotherm.errors import must
 from isotherm.posterior import Posterior
 from isotherm.sampling.constants import with_constants
 from isotherm.sampling.latents import refuse_row_latents
@@ -61,42 +62,54 @@ def prepare(
     return Problem(posterior, density, rows, num_rows(rows), position, per_chain, checked.infinite, float64)
 
 
-def as_position(init: PyTree) -> PyTree[Array]:
-    """Return `init` as arrays of floating dtype."""
-    leaves = tree.named_leaves(init)
+def as_position(init: PyTree, argument: str = "init") -> PyTree[Array]:
+    """Return parameters as arrays of floating dtype. Errors refer to them as `argument`."""
+    leaves = named_arguments(argument, init)
     if not leaves:
-        raise ValueError("`init` must hold at least one array of parameters; got an empty pytree.")
-    for name, leaf in leaves:
-        label = f"init.{name}" if name else "init"
-        unmasked(label, leaf, rows=False)
-        if not isinstance(leaf, int | float) and not hasattr(leaf, "dtype"):
-            raise TypeError(
-                f"`{label}` must be an array of parameters; got {type(leaf).__name__}. For a module, pass "
-                "its arrays only: `params, rest = eqx.partition(model, eqx.is_inexact_array)`."
-            )
-        dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.asarray(leaf).dtype
-        if not jnp.issubdtype(dtype, jnp.floating):
-            raise TypeError(
-                f"`{label}` must have a floating dtype, since it is updated by gradients; got {dtype}. "
-                "Write 0.0 instead of 0, or convert with `.astype(float)`."
-            )
-    # An explicit dtype: a weakly typed leaf would change its type after the first chunk and compile again.
-    plain = jax.tree.map(lambda x: x.data if isinstance(x, np.ma.MaskedArray) else x, init)
-    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), plain)
+        raise ValueError(f"`{argument}` must hold at least one array of parameters; got an empty pytree.")
+    arrays = [_as_parameters(label, leaf) for label, leaf in leaves]
+    if all(x.size == 0 for x in arrays):
+        raise must(argument, "at least one parameter", arrays[0])
+    return jax.tree.unflatten(jax.tree.structure(init), arrays)
 
 
-def freed(init: PyTree, posterior: Posterior) -> PyTree[Array]:
-    """Return `init` as arrays of free parameters. Raises if it is outside the support."""
-    position, constraint = as_position(init), posterior.constraint
+def _as_parameters(label: str, leaf: Any) -> Array:
+    if not isinstance(leaf, int | float) and not hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
+        raise TypeError(
+            f"`{label}` must be an array of parameters; got {type(leaf).__name__}. For a module, pass "
+            "its arrays only: `params, rest = eqx.partition(model, eqx.is_inexact_array)`."
+        )
+    x = as_numbers(label, leaf, rows=False)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        shown = jax.dtypes.canonicalize_dtype(x.dtype)
+        raise TypeError(
+            f"`{label}` must have a floating dtype, since it is updated by gradients; got {shown}. "
+            "Write 0.0 instead of 0, or convert with `.astype(float)`."
+        )
+    if x.size >= 2**31:
+        raise must(label, "fewer than 2^31 parameters", x)
+    if x.dtype.itemsize < 2:
+        raise TypeError(f"`{label}` must have 16 bits or more; got {x.dtype}. Convert with `.astype(float)`.")
+    with np.errstate(over="ignore"):  # numbers too large for 32 bits are infinite, and refused as such
+        # An explicit dtype: a weakly typed leaf would change its type after the first chunk and compile again.
+        return jnp.asarray(x, jax.dtypes.canonicalize_dtype(x.dtype))
+
+
+def freed(init: PyTree, posterior: Posterior, argument: str = "init") -> PyTree[Array]:
+    """Return parameters as arrays of free parameters. Raises if they are outside the support."""
+    position, constraint = as_position(init, argument), posterior.constraint
     if constraint is None:
         return position
     try:
-        check_support(constraint, position)
+        check_support(constraint, position, argument)
     except OutsideSupportError:
         raise
-    except (ValueError, TypeError) as error:
-        error.add_note("`transforms` must have the structure of `init`, or be a prefix of it.")
-        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:300]
+        raise type(error)(
+            f"`transforms` must have the structure of `{argument}`, or be a prefix of it, and its shapes must fit; "
+            f"they do not: {reason}"
+        ) from error
     return constraint.free(position)
 
 

@@ -10,11 +10,12 @@ import jax
 from jaxtyping import PyTree
 
 from isotherm import processes
+from isotherm.caller import check_caller
 from isotherm.chains.setup import Setup
 from isotherm.chains.stored import decoded
 from isotherm.devices import Devices, current, using
 from isotherm.draws import Draws
-from isotherm.errors import check_count, must
+from isotherm.errors import check_count, check_flag, must
 from isotherm.posterior import Posterior
 from isotherm.sampling import checks
 from isotherm.sampling.call import Call
@@ -53,8 +54,12 @@ def resume(
       differently. With `False` the run goes on, and its draws are as good, but not the same bits.
     - `progress`, `devices`: as for `iso.sample`.
     """
+    check_caller("iso.resume", data=data)
     checks.check_posterior(posterior)
-    with using(devices), _opened(path) as folder:
+    progress, exact = check_flag("progress", progress), check_flag("exact", exact)
+    if num_draws is not None:
+        num_draws = check_count("num_draws", num_draws, minimum=1, below=2**31)
+    with using(devices), checks.callbacks_noted(), _opened(path) as folder:
         saved = folder.read(CALL, "call")
         assert saved is not None
         if exact:
@@ -65,7 +70,7 @@ def resume(
             num_draws = call.num_draws if snapshot is None else snapshot.about["num_draws"]
         elif snapshot is not None and num_draws < snapshot.drawn:
             raise must("num_draws", f"at least {snapshot.drawn}, the number of stored draws", num_draws)
-        call = dataclasses.replace(call, num_draws=check_count("num_draws", num_draws, minimum=1))
+        call = dataclasses.replace(call, num_draws=num_draws)
         return sampled(
             posterior, data, call, progress=progress, stacklevel=3, folder=folder, like=like, setup=setup
         )

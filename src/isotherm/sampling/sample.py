@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from jaxtyping import Array, Key, PyTree
 
+from isotherm.caller import check_caller
 from isotherm.chains.run import run
 from isotherm.chains.setup import Setup
 from isotherm.data.plans import MinibatchPlan
 from isotherm.devices import Devices, using
 from isotherm.draws import Draws
-from isotherm.errors import must
+from isotherm.errors import check_flag, must
 from isotherm.gradients.minibatch import Gradient
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
@@ -73,6 +74,8 @@ def sample(
       all that `iso.resume` needs to go on if the process ends. `iso.load(store)` reads them at any time, and so does
       `xarray.open_datatree` of `draws.zarr` in it. SIGTERM ends the process after everything is stored.
     """
+    check_caller("iso.sample", data=data, init=init)
+    progress = check_flag("progress", progress)
     call = Call(
         init=init,
         key=as_key(seed),
@@ -87,9 +90,8 @@ def sample(
         preconditioner=preconditioner,
         init_scale=init_scale,
         init_per_chain=init_per_chain,
-    )
-    call.check()
-    with using(devices):
+    ).checked()
+    with using(devices), checks.callbacks_noted():
         if store is None:
             return sampled(posterior, data, call, progress=progress, stacklevel=2)
         checks.check_posterior(posterior)
@@ -132,6 +134,8 @@ def sweep(
         )
     if isinstance(init, Setup):
         raise must("init", "a pytree of parameters if samplers are given", "a `Setup`")
+    check_caller("iso.sweep", data=data, init=init)
+    progress = check_flag("progress", progress)
     call = Call(
         init=init,
         key=as_key(seed),
@@ -147,7 +151,7 @@ def sweep(
         init_per_chain=init_per_chain,
     )
     length = call.length
-    with using(devices):
+    with using(devices), checks.callbacks_noted():
         prepared = setups(posterior, data, init, list(samplers), call.choices)
-        checks.check_steps(burn_in + num_draws * thinning)
+        checks.check_steps(prepared[0].burn_in + length.num_draws * prepared[0].thinning)
         return run(prepared, length, call.key, progress=progress, stacklevel=2)

@@ -28,7 +28,31 @@ def has_chain_axis(
         _check_chain_axis(position, num_chains)
         shared = _log_density_shapes(posterior, jax.tree.map(lambda x: x[0], position), data)
     shared.raise_if_unfit(position, num_chains)
+    one = jax.tree.map(lambda x: x[0], position) if declared else position
+    _check_gradient(posterior, one, data)
     return bool(declared)
+
+
+def _check_gradient(posterior: Posterior, position: PyTree, data: PyTree) -> None:
+    """Trace the gradient as chains compute it, for two of them and two rows. Errors get a note, and nothing is run.
+
+    Loops of unknown length and callbacks have a value and no gradient, and some functions cannot be batched.
+    """
+    rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype), data)
+    chains = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape), x.dtype), position)
+    for name, f in (
+        ("log_likelihood", lambda x, rows: jnp.sum(posterior.row_log_likelihoods(x, rows))),
+        ("log_prior", lambda x, rows: posterior.prior_log_density(x)),
+    ):
+        try:
+            jax.eval_shape(jax.vmap(jax.grad(f), in_axes=(0, None)), chains, rows)
+        except Exception as error:  # the user's functions may raise anything
+            error.add_note(
+                f"This was raised by the gradient of `{name}`, for several chains and rows at once (`jax.vmap` of "
+                "`jax.grad`). Loops need a fixed length (`jax.lax.scan`), and callbacks a `vmap_method` and a "
+                "derivative (`jax.custom_jvp`)."
+            )
+            raise
 
 
 class _Shapes(eqx.Module):

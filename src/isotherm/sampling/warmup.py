@@ -8,12 +8,13 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import keys, processes, tree
+from isotherm.caller import check_caller
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup
 from isotherm.data.checks import needs_float64
 from isotherm.data.opening import Opened, brought
 from isotherm.devices import Devices, using
-from isotherm.errors import check_count, must
+from isotherm.errors import check_count, check_flag, must
 from isotherm.keys import as_key
 from isotherm.posterior import Posterior
 from isotherm.progress import Progress
@@ -50,8 +51,9 @@ def warmup(
     - `progress`: show the current stage, on a terminal or in a notebook.
     - others as for `iso.sample`.
     """
-    key = as_key(seed)
-    with using(devices):
+    check_caller("iso.warmup", data=data, init=init)
+    key, progress = as_key(seed), check_flag("progress", progress)
+    with using(devices), checks.callbacks_noted():
         return tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
 
 

@@ -10,6 +10,13 @@ class IsothermWarning(UserWarning):
     """Warns that the run continues but its result may not be what was asked for."""
 
 
+class DamagedFileError(OSError, ValueError):
+    """Raised for a file that is damaged, or is not of the kind and format that is read. The message names the file.
+
+    It is a `ValueError`, since the content is bad, and an `OSError`, as for a file that cannot be read at all.
+    """
+
+
 def describe(value: Any) -> str:
     """A short form of `value` for an error message."""
     if hasattr(value, "shape") and getattr(value, "ndim", 0) > 0:

@@ -1,9 +1,9 @@
 """The folder of a run: draws, summary, diagnosis, figures and report."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from isotherm.files import read_json, refusing_damage, write_json
 from isotherm.reporting.report import images, run_page
 from isotherm.reporting.to_json import diagnosis_from_json, diagnosis_to_json, summary_to_json
 from isotherm.storage import write_text
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from isotherm.judging.summary import Summary
 
 DRAWS, SUMMARY, DIAGNOSIS, REPORT = "draws.iso", "summary.json", "diagnosis.json", "report.html"
+_REPAIR = "Restore it from a copy, or delete it to go on without the diagnosis."
 
 
 def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> list[Path]:
     """Write all files of a run except the draws, which are saved earlier; return the paths of all its files."""
-    _write_json(folder / SUMMARY, summary_to_json(summary))
+    write_json(folder / SUMMARY, summary_to_json(summary))
     if diagnosis is not None:
-        _write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
+        write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
     write_report(folder, draws, summary, diagnosis)
     names = (DRAWS, SUMMARY, DIAGNOSIS, REPORT)
     return [folder / name for name in names if (folder / name).exists()]
@@ -53,8 +54,6 @@ def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
     summary, path = draws.summary(), folder / DIAGNOSIS
     if not path.is_file():
         return draws, summary, None
-    return draws, summary, diagnosis_from_json(json.loads(path.read_text(encoding="utf-8")), summary)
-
-
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    record = read_json(path, _REPAIR)
+    with refusing_damage(path, _REPAIR):
+        return draws, summary, diagnosis_from_json(record, summary)

@@ -156,8 +156,7 @@ def read_json(path: str | os.PathLike[str], repair: str) -> dict[str, Any]:
 
 def parse_json(content: bytes, *, nan: bool = False) -> dict[str, Any]:
     """Return the object in UTF-8 text. NaN and infinities, which JSON has not, are refused unless `nan` is true."""
-    refuse = {} if nan else {"parse_constant": _refuse_constant}
-    record = json.loads(content.decode("utf-8"), **refuse)
+    record = json.loads(content.decode("utf-8"), parse_constant=None if nan else _refuse_constant)
     if not isinstance(record, dict):
         raise ValueError(f"it holds a JSON {type(record).__name__} instead of an object")
     return record

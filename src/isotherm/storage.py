@@ -6,12 +6,13 @@ is allocated is never more than what lies on the disk.
 """
 
 import hashlib
+import io
 import json
 import math
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -142,7 +143,7 @@ def _little(dtype: np.dtype) -> np.dtype:
 
 
 def _bytes_of(x: np.ndarray) -> memoryview:
-    return memoryview(x.reshape(-1).view(np.uint8))
+    return x.reshape(-1).view(np.uint8).data
 
 
 def _npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
@@ -165,7 +166,7 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, about: Any) -> np.n
     header = _npy_header(plain, shape)
     if member.file_size != len(header) + math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{member.filename} does not have the length of an array of shape {shape}")
-    with archive.open(member) as file:
+    with cast(io.BufferedIOBase, archive.open(member)) as file:
         if file.read(len(header)) != header:
             raise ValueError(f"{member.filename} does not have the header of {name} of shape {shape}")
         x = np.empty(shape, plain)

@@ -32,7 +32,7 @@ templates_path: list[str] = []
 GROUPS = {
     "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
     "Sampling": ("sample", "warmup", "setup", "Setup", "sweep", "reference_posterior", "keep_compiled"),
-    "Draws and how far to trust them": ("Draws", "load", "diagnose", "report", "IsothermWarning"),
+    "Draws and how far to trust them": ("Draws", "load", "resume", "diagnose", "report", "IsothermWarning"),
     "Predictions": ("predict", "log_likelihood", "with_log_likelihood"),
     "Samplers": ("CCAdL", "SGNHT", "SGHMC", "ModifiedSGLD", "SGLD", "ModifiedCCAdL"),
     "Noise covariance": ("Dense", "Diagonal", "DiagonalLowRank", "MatrixFree"),
@@ -51,7 +51,7 @@ MODULES = {
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
     "isotherm.data": (
-        *("load", "Weighted", "sparse_rows", "sparse_dot"),
+        *("load", "resume", "Weighted", "sparse_rows", "sparse_dot"),
         *("Source", "arrays", "npy", "parquet", "zarr", "generated"),
     ),
     "isotherm.tables.regression": ("regression",),

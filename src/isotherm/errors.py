@@ -12,13 +12,11 @@ class IsothermWarning(UserWarning):
     """Warns that the run continues but its result may not be what was asked for."""
 
 
-class DamagedFileError(ValueError):
-    """Says that a stored file is not what was written, or is not one of this library."""
+class DamagedFileError(OSError, ValueError):
+    """Raised for a file that is damaged, or is not of the kind and format that is read. The message names the file.
 
-    def __init__(self, path: Any, why: str) -> None:
-        super().__init__(
-            f"{path} is damaged or was not written by isotherm: {why}. Use a copy of it, or make it again."
-        )
+    It is a `ValueError`, since the content is bad, and an `OSError`, as for a file that cannot be read at all.
+    """
 
 
 _LONGEST = 200  # characters of a value in a message

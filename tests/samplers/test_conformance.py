@@ -193,10 +193,10 @@ def test_one_trace_serves_all_numbers_chunks_and_seeds(name):
 
     call(sampler, 0, 3, 16, 1)
     traced = len(traces)
-    # `eval_shape` traces once per call without compiling.
+    # Checks trace the log-likelihood and its gradient, once per call each, without compiling.
     call(sampler, 0, 3, 16, 1)
     per_call = len(traces) - traced
     other = eqx.tree_at(lambda s: s.step_size, sampler, sampler.step_size / 2)
     call(other, 1, 0, 13, 5)
     assert len(traces) - traced == 2 * per_call
-    assert per_call <= 1
+    assert per_call <= 2

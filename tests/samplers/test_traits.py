@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from isotherm.samplers.traits import traits_from_json
+from isotherm.samplers.traits import Traits
+from isotherm.typed_json import typed
 from support.models import normal_mean
 from support.table import SAMPLERS, slow_unless
 
@@ -67,7 +68,7 @@ def test_the_step_at_which_s_is_another(name):
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_traits_survive_a_file(name):
     traits = SAMPLERS[name].traits
-    assert traits_from_json(json.loads(json.dumps(dataclasses.asdict(traits)))) == traits
+    assert typed(Traits, json.loads(json.dumps(dataclasses.asdict(traits))), "traits") == traits
 
 
 def test_the_mean_of_xi():

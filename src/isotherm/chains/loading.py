@@ -15,7 +15,8 @@ from isotherm.chains.stored import decoded
 from isotherm.draws import Draws, Moments
 from isotherm.draws import load as load_file
 from isotherm.draws.record import About, RunRecord
-from isotherm.errors import DamagedFileError
+from isotherm.files import read_json, refusing_damage
+from isotherm.storage import REPAIR
 from isotherm.store import plain
 from isotherm.store.folder import (
     ABOUT,
@@ -24,7 +25,6 @@ from isotherm.store.folder import (
     SETUP,
     Snapshot,
     parts,
-    read_json,
     read_saved,
     read_snapshot,
 )
@@ -43,14 +43,12 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
     found = list(parts(folder))
     if not found:
         raise ValueError(f"`path` must be a file of draws or the folder of a stored run; {path} is neither.")
-    try:
-        draws = _joined([_part(part, like) for part in found])
-        if (about := folder / ABOUT).is_file():
-            content = read_json(about)
-            draws = dataclasses.replace(draws, about=About(**content["about"]), labels=content["labels"])
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise DamagedFileError(folder, f"a file in it has other contents ({error})") from error
-    return draws
+    draws = _joined([_part(part, like) for part in found])
+    if not (about := folder / ABOUT).is_file():
+        return draws
+    content = read_json(about, REPAIR)
+    with refusing_damage(about, REPAIR):
+        return dataclasses.replace(draws, about=About(**content["about"]), labels=content["labels"])
 
 
 def _part(path: Path, like: PyTree | None) -> Draws:

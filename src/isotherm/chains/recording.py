@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 from isotherm import tree
 from isotherm.chains import loop
 from isotherm.chains.placement import Placement
-from isotherm.errors import DamagedFileError
+from isotherm.files import damaged
 from isotherm.gradients.control_variate import Anchor
 from isotherm.store import plain
 from isotherm.store.draws_writer import DrawsWriter
@@ -112,9 +112,7 @@ class OnDisk:
         if self.snapshot is not None:
             self.layout = self.snapshot.layout
             if self.layout.leaves != leaves or self.layout.chains != placement.lanes:
-                raise DamagedFileError(
-                    folder.path, "its draws have other names or shapes than the parameters"
-                )
+                raise damaged(folder.path, "its draws have other names or shapes than the parameters")
         if self.snapshot is None or self.snapshot.about["num_draws"] != num_draws:
             self.layout.describe(num_draws)
         self.writer = DrawsWriter(self.layout)
@@ -137,7 +135,7 @@ class OnDisk:
         expected, structure = jax.tree.flatten(template)
         shapes = [(x.shape, x.dtype) for x in found]
         if shapes != [((self.placement.lanes, *x.shape[1:]), x.dtype) for x in expected]:
-            raise DamagedFileError(self.folder.path, "its state does not fit the chains of this run")
+            raise damaged(self.folder.path, "its state does not fit the chains of this run")
         arrays = structure.unflatten([self.placement.placed(x) for x in found])
         return Position(**arrays, step=saved.about["step"], seconds=saved.about["seconds"])
 

@@ -14,7 +14,8 @@ from isotherm.chains.setup import Setup
 from isotherm.data.stream import rows_in_memory
 from isotherm.draws import Draws
 from isotherm.draws.record import RunRecord
-from isotherm.errors import DamagedFileError
+from isotherm.files import refusing_damage
+from isotherm.storage import REPAIR
 from isotherm.store import plain
 from isotherm.store.folder import PASSES, RESULT, SETUP, RunFolder, Saved
 
@@ -72,10 +73,8 @@ def read_setup(folder: RunFolder, problem: Problem, like: PyTree | None) -> Setu
 
 def decoded(path: Path, saved: Saved, known: dict[str, Any] | None = None, like: PyTree | None = None) -> Any:
     """Return a stored object. Raises the error of a damaged file if it cannot be built."""
-    try:
+    with refusing_damage(path, REPAIR):
         return saved.decoded(known, like)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ImportError) as error:
-        raise DamagedFileError(path, f"it holds what cannot be built again ({error})") from error
 
 
 def save_result(folder: RunFolder, draws: Draws) -> None:

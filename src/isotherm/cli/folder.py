@@ -2,15 +2,16 @@
 
 import contextlib
 import dataclasses
-import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 
+from isotherm.files import read_json, refusing_damage, write_json
 from isotherm.reporting.report import images, run_page
 from isotherm.reporting.to_json import diagnosis_from_json, diagnosis_to_json, summary_to_json
+from isotherm.storage import REPAIR as SAMPLE_AGAIN
 from isotherm.storage import write_text
 
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 
 DRAWS, SUMMARY, DIAGNOSIS, REPORT = "draws.iso", "summary.json", "diagnosis.json", "report.html"
 STORE, SETTINGS, FIGURES = "store", "settings.json", "figures"
+_REPAIR = "Restore it from a copy, or delete it to go on without the diagnosis."
 
 
 def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diagnosis | None") -> list[Path]:
     """Write all files of a run except the draws, which are saved earlier; return the paths of all its files."""
-    _write_json(folder / SUMMARY, summary_to_json(summary))
+    write_json(folder / SUMMARY, summary_to_json(summary))
     if diagnosis is not None:
-        _write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
+        write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
     write_report(folder, draws, summary, diagnosis)
     names = (DRAWS, STORE, SUMMARY, DIAGNOSIS, REPORT)
     return [folder / name for name in names if (folder / name).exists()]
@@ -64,24 +66,20 @@ def remove_if_empty(folder: Path) -> None:
 def write_settings(folder: Path, spec: "Spec", *, seed: int, effort: float) -> None:
     """Write what `isotherm resume` needs to know of a run."""
     plain = dataclasses.asdict(spec) | {"folder": str(spec.folder)}
-    _write_json(folder / SETTINGS, {"spec": plain, "seed": seed, "effort": effort})
+    write_json(folder / SETTINGS, {"spec": plain, "seed": seed, "effort": effort})
 
 
 def read_settings(folder: Path) -> "tuple[Spec, int, float]":
     """Return the spec of a run, its seed and the effort of its diagnosis."""
     from isotherm.cli.spec import Spec
-    from isotherm.errors import DamagedFileError
-    from isotherm.store.folder import read_json
 
     path = folder / SETTINGS
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {SETTINGS}")
-    content = read_json(path)
-    try:
+    content = read_json(path, SAMPLE_AGAIN)
+    with refusing_damage(path, SAMPLE_AGAIN):
         spec = Spec(**content["spec"] | {"folder": Path(content["spec"]["folder"])})
         return spec, int(content["seed"]), float(content["effort"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFileError(path, f"it has other contents ({error})") from error
 
 
 def save_draws(folder: Path, draws: "Draws") -> None:
@@ -90,7 +88,7 @@ def save_draws(folder: Path, draws: "Draws") -> None:
     from isotherm.store.stored_array import StoredArray
 
     about = {"about": dataclasses.asdict(draws.about), "labels": draws.labels}
-    _write_json(folder / STORE / ABOUT, about)
+    write_json(folder / STORE / ABOUT, about)
     if not any(isinstance(x, StoredArray) for x in jax.tree.leaves(draws.posterior)):
         draws.save(folder / DRAWS)
 
@@ -106,8 +104,6 @@ def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
     summary, path = draws.summary(), folder / DIAGNOSIS
     if not path.is_file():
         return draws, summary, None
-    return draws, summary, diagnosis_from_json(json.loads(path.read_text(encoding="utf-8")), summary)
-
-
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    record = read_json(path, _REPAIR)
+    with refusing_damage(path, _REPAIR):
+        return draws, summary, diagnosis_from_json(record, summary)

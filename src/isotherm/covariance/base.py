@@ -165,6 +165,8 @@ def check_averaging(covariance: Covariance) -> None:
         return
     # kappa_1 is 1 whatever a schedule says, so that its first value may be anything.
     weight, where = (scheduled(value, label, 2), " at t = 2") if callable(value) else (value, "")
+    if is_traced(weight):
+        return
     number = real_scalar(weight)
     if number is None or not 0 <= float(number) <= 1:
         rule = "a floor between 0 and 1 or a function of t"

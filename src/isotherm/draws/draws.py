@@ -10,7 +10,9 @@ from jaxtyping import PyTree
 
 from isotherm import tree
 from isotherm.draws.record import About, RunRecord
-from isotherm.storage import read_archive, write_archive
+from isotherm.files import refusing_damage
+from isotherm.storage import REPAIR, read_archive, write_archive
+from isotherm.typed_json import typed
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -133,7 +135,7 @@ class Draws:
         return data
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file of plain arrays and JSON. An existing file is replaced atomically."""
+        """Write everything to one file of arrays and JSON, with checksums; replace an existing file atomically."""
         record = {
             "posterior": self.posterior,
             "stats": self.stats,
@@ -168,23 +170,59 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
     """Read draws written by `Draws.save`.
 
     Dicts, lists and tuples of parameters come back as they were; modules and other classes come back as dicts
-    by leaf name, unless `like`, a pytree of the original structure, is given.
+    by leaf name, unless `like`, a pytree of the original structure, is given. Raises a `DamagedFileError` if the file
+    is not exactly as it was written.
     """
     names = () if like is None else ("posterior", *_PER_PARAMETER, "refined")
     record, extra = read_archive(path, kind="draws", like=dict.fromkeys(names, like))
-    return Draws(
-        posterior=record["posterior"],
-        stats=record["stats"],
-        moments=Moments(
-            record["count"],
-            *(record[name] for name in _PER_PARAMETER),
-            **{name: record.get(name) for name in _OPTIONAL},
-        ),
-        status=tuple(extra["status"]),
-        lengths=record["lengths"],
-        complete=record["complete"],
-        record=RunRecord.from_json(extra["record"]),
-        derived=record.get("derived", {}),
-        labels=extra["labels"],
-        about=About(**extra["about"]),
-    )
+    with refusing_damage(path, REPAIR):
+        draws = Draws(
+            posterior=record["posterior"],
+            stats=record["stats"],
+            moments=Moments(
+                record["count"],
+                *(record[name] for name in _PER_PARAMETER),
+                **{name: record.get(name) for name in _OPTIONAL},
+            ),
+            status=typed(tuple[str, ...], extra["status"], "status"),
+            lengths=record["lengths"],
+            complete=record["complete"],
+            record=RunRecord.from_json(extra["record"]),
+            derived=record["derived"],
+            labels=typed(dict[str, list[list[str]]], extra["labels"], "labels"),
+            about=typed(About, extra["about"], "about"),
+        )
+        _check_shapes(draws)
+    return draws
+
+
+def _check_shapes(draws: Draws) -> None:
+    """Raise unless every array has an entry for each chain and, if it holds draws, for each draw."""
+    m, count = draws.moments, (draws.num_chains,)
+    per_chain = [
+        draws.lengths,
+        draws.complete,
+        m.count,
+        m.mean,
+        m.variance,
+        m.temperature,
+        m.kinetic,
+        m.refined,
+    ]
+    per_draw = [draws.posterior, draws.derived]
+    for x in jax.tree.leaves([*per_chain, draws.stats, *per_draw]):
+        if x.shape[:1] != count:
+            raise ValueError(f"an array of shape {x.shape} must have an entry for each of {count[0]} chains")
+    shapes = {x.shape[1:2] for x in jax.tree.leaves(per_draw)}
+    if len(shapes) > 1 or () in shapes:
+        raise ValueError(f"all parameters must have as many draws; their numbers are {sorted(shapes)}")
+    for name, x, kind in (("lengths", draws.lengths, "iu"), ("complete", draws.complete, "b")):
+        if not isinstance(x, np.ndarray) or x.shape != count or x.dtype.kind not in kind:
+            raise ValueError(f"`{name}` must be an array with one entry for each chain")
+    for name, parts in (("stats", draws.stats), ("derived", draws.derived)):
+        if not (isinstance(parts, dict) and all(isinstance(x, np.ndarray) for x in parts.values())):
+            raise ValueError(f"`{name}` must hold arrays by name")
+    names = [name for name, _ in tree.named_leaves(draws.posterior)]
+    for part in (m.mean, m.variance, m.temperature, *([] if m.refined is None else [m.refined])):
+        if [name for name, _ in tree.named_leaves(part)] != names:
+            raise ValueError("moments must have the parameters that the draws have")

@@ -7,7 +7,8 @@ import numpy as np
 
 from isotherm import tree
 from isotherm.printed import Printed
-from isotherm.samplers.traits import Traits, constant, traits_from_json
+from isotherm.samplers.traits import Traits, constant
+from isotherm.typed_json import typed
 
 _MAX_LISTED = 64  # size up to which an array is recorded number by number
 
@@ -121,13 +122,9 @@ class RunRecord(Printed):
         return dataclasses.asdict(self) | {"reasons": [list(reason) for reason in self.reasons]}
 
     @staticmethod
-    def from_json(record: dict[str, Any]) -> "RunRecord":
-        """Return the record that `to_json` turned into `record`."""
-        sampler = record["sampler"]
-        sampler = SamplerRecord(**sampler | {"traits": traits_from_json(sampler["traits"])})
-        reasons = tuple(Reason(*reason) for reason in record["reasons"])
-        arithmetic = None if record.get("arithmetic") is None else Arithmetic(**record["arithmetic"])
-        return RunRecord(**record | {"sampler": sampler, "reasons": reasons, "arithmetic": arithmetic})
+    def from_json(record: Any) -> "RunRecord":
+        """Return the record that `to_json` turned into `record`; raise a `ValueError` that names a wrong field."""
+        return typed(RunRecord, record, "record")
 
     def __rich_console__(self, console, options):  # noqa: ANN001
         yield from table_of(self.reasons, self.setup_passes, self.setup_seconds)

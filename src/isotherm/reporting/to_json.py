@@ -7,6 +7,7 @@ from typing import Any
 
 from isotherm.judging.diagnosis import Block, Diagnosis, Thermostat
 from isotherm.judging.summary import Summary
+from isotherm.typed_json import typed
 
 
 def summary_to_json(summary: Summary) -> dict[str, Any]:
@@ -16,37 +17,30 @@ def summary_to_json(summary: Summary) -> dict[str, Any]:
 
 def diagnosis_to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """The verdict and the evidence for it, block by block."""
-    names = ("ok", "verdict", "problems", "notes")
-    thermostat = diagnosis.thermostat
-    return plain(
-        {name: getattr(diagnosis, name) for name in names}
-        | {"blocks": [dataclasses.asdict(block) for block in diagnosis.blocks]}
-        | {"thermostat": None if thermostat is None else dataclasses.asdict(thermostat)}
-    )
+    fields = {field.name: getattr(diagnosis, field.name) for field in dataclasses.fields(_Stored)}
+    return plain(dataclasses.asdict(_Stored(**fields)))
 
 
 def diagnosis_from_json(record: Mapping[str, Any], summary: Summary) -> Diagnosis:
-    """The diagnosis that `diagnosis_to_json` wrote. `summary` is that of the same draws."""
-    thermostat = record["thermostat"]
-    return Diagnosis(
-        ok=record["ok"],
-        verdict=record["verdict"],
-        problems=tuple(record["problems"]),
-        notes=tuple(record["notes"]),
-        blocks=tuple(_filled(Block, block) for block in record["blocks"]),
-        thermostat=None if thermostat is None else _filled(Thermostat, thermostat),
-        summary=summary,
-        heat=None,
-        halving=None,
-        modes=None,
-    )
+    """The diagnosis that `diagnosis_to_json` wrote. `summary` is that of the same draws.
+
+    Raises a `ValueError` if a field is missing or has a wrong type.
+    """
+    stored = typed(_Stored, dict(record), "diagnosis", null_is_nan=True, skip_unknown=True)
+    fields = {field.name: getattr(stored, field.name) for field in dataclasses.fields(stored)}
+    return Diagnosis(**fields, summary=summary, heat=None, halving=None, modes=None)
 
 
-def _filled(kind: Any, record: Mapping[str, Any]) -> Any:
-    """An instance of `kind`. Null becomes NaN in fields that hold a float."""
-    floats = {f.name for f in dataclasses.fields(kind) if f.type in (float, "float")}
-    known = {f.name for f in dataclasses.fields(kind)}  # another version may have written other fields
-    return kind(**{k: math.nan if v is None and k in floats else v for k, v in record.items() if k in known})
+@dataclasses.dataclass(frozen=True)
+class _Stored:
+    """The part of a `Diagnosis` that is stored."""
+
+    ok: bool
+    verdict: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    thermostat: Thermostat | None
 
 
 def plain(value: Any) -> Any:

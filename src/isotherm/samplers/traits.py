@@ -1,7 +1,6 @@
 """The traits of a sampler: plain values that are saved with its draws."""
 
 import dataclasses
-from typing import Any
 
 from isotherm.hyper import Hyper
 
@@ -69,15 +68,3 @@ class Traits:
 def constant(value: Hyper | None) -> float | None:
     """Return a hyper-parameter as a number; `None` for a schedule and for one that is not set."""
     return None if value is None or callable(value) else float(value)
-
-
-def traits_from_json(record: dict[str, Any]) -> Traits:
-    """Return the traits that `dataclasses.asdict` turned into `record`."""
-    thermostat, alternative = record["thermostat"], record["alternative"]
-    return Traits(
-        **record
-        | {
-            "thermostat": None if thermostat is None else Thermostat(**thermostat),
-            "alternative": None if alternative is None else tuple(alternative),
-        }
-    )

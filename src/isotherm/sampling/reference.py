@@ -84,7 +84,7 @@ def reference_posterior(
         thinning=1,
         num_draws=num_draws,
         steps=warmup + num_draws,
-        data_passes=int(stats["num_integration_steps"].sum(axis=1).mean()),
+        data_passes=float(stats["num_integration_steps"].sum(axis=1).mean()),
         seconds=round(time.perf_counter() - began, 3),
         key=np.asarray(jax.random.key_data(key)).tolist(),
         versions=versions(),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isotherm.errors import DamagedFileError
+from isotherm.files import damaged
 from isotherm.store.zarr_layout import StoredLeaf, ZarrLayout
 
 
@@ -82,7 +82,7 @@ def checked_chunk(
     for leaf in leaves:
         chunk = layout.read_chunk(leaf, number)[:, :count]
         if _checksum(chunk) != checksums[number, layout.leaves.index(leaf)]:
-            raise DamagedFileError(layout.chunk_path(leaf, number), "its checksum differs")
+            raise damaged(layout.chunk_path(leaf, number), "its checksum differs")
         found.append(chunk)
     return found
 

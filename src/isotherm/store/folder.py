@@ -13,7 +13,6 @@ lock                       held by the process that writes
 
 import contextlib
 import dataclasses
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,7 +23,8 @@ from jaxtyping import PyTree
 
 from isotherm import processes
 from isotherm.errors import DamagedFileError, must
-from isotherm.storage import read_archive, write_archive, write_text
+from isotherm.files import read_json, refusing_damage, write_json
+from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.store import plain
 from isotherm.store.lock import Lock
 from isotherm.store.stored_array import StoredArray
@@ -68,6 +68,15 @@ class Snapshot:
     def drawn(self) -> int:
         """The number of draws of each chain."""
         return self.about["drawn"]
+
+    def check(self) -> None:
+        """Raise unless counts and checksums fit each other."""
+        sequence, drawn, length = self.about["sequence"], self.drawn, self.layout.chunk_draws
+        counts = (sequence, drawn, length, self.layout.chains, self.about["step"], self.about["num_draws"])
+        if any(type(x) is not int or x < 0 for x in counts):
+            raise ValueError(f"its counts must be integers of at least 0; they are {counts}")
+        if self.checksums.shape != (-(-drawn // max(length, 1)), len(self.layout.leaves)):
+            raise ValueError(f"it must have a checksum for each chunk of {drawn} draws")
 
     @property
     def value(self) -> Saved:
@@ -142,9 +151,9 @@ class RunFolder:
         """Store hashes of the data and the posterior. Raise if others have been stored before."""
         path = self.path / PROBLEM
         if not path.is_file():
-            write_text(path, json.dumps(hashes))
+            write_json(path, hashes)
             return
-        stored = read_json(path)
+        stored = read_json(path, REPAIR)
         for name, value in hashes.items():
             if stored.get(name) != value:
                 raise ValueError(
@@ -192,6 +201,8 @@ def explaining(path: Path) -> Iterator[None]:
     """Say what to do if a file cannot be written."""
     try:
         yield
+    except DamagedFileError:
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(
@@ -203,26 +214,31 @@ def explaining(path: Path) -> Iterator[None]:
 def read_saved(path: Path, kind: str) -> Saved:
     """Return an object that a `RunFolder` wrote."""
     record, extra = read_archive(path, kind=kind, like={})
-    return Saved(extra["node"], list(record["arrays"]), extra["about"])
+    with refusing_damage(path, REPAIR):
+        return Saved(extra["node"], list(record["arrays"]), dict(extra["about"]))
 
 
 def read_snapshot(path: Path) -> Snapshot | None:
     """Return the last state in a folder that is whole; `None` if none was written."""
-    found, damage = [], None
+    found: list[Snapshot] = []
+    damage = None
     for name in STATES:
         if (path / name).is_file():
             try:
-                saved = read_saved(path / name, "state")
-                found.append((saved.about["sequence"], Snapshot(saved, _layout(path, saved.about))))
-            except (ValueError, KeyError, TypeError) as error:  # the other one is whole
+                found.append(_read_snapshot(path, name))
+            except DamagedFileError as error:  # the other one is whole
                 damage = error
     if not found and damage is not None:
-        raise (
-            damage
-            if isinstance(damage, DamagedFileError)
-            else DamagedFileError(path / STATES[0], str(damage))
-        )
-    return max(found, key=lambda x: x[0])[1] if found else None
+        raise damage
+    return max(found, key=lambda x: x.about["sequence"], default=None)
+
+
+def _read_snapshot(path: Path, name: str) -> Snapshot:
+    saved = read_saved(path / name, "state")
+    with refusing_damage(path / name, REPAIR):
+        snapshot = Snapshot(saved, _layout(path, saved.about))
+        snapshot.check()
+        return snapshot
 
 
 def _layout(path: Path, about: dict[str, Any]) -> ZarrLayout:
@@ -230,14 +246,6 @@ def _layout(path: Path, about: dict[str, Any]) -> ZarrLayout:
         StoredLeaf(group, name, tuple(shape), dtype) for group, name, shape, dtype in about["leaves"]
     )
     return ZarrLayout(path / DRAWS, leaves, about["chains"], about["chunk_draws"])
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DamagedFileError(path, str(error)) from error
 
 
 def parts(path: Path) -> Iterator[Path]:

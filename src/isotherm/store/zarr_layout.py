@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from isotherm.errors import DamagedFileError
-from isotherm.storage import replacing, write_text
+from isotherm.files import damaged, replacing, write_text
 
 _CHUNK_BYTES = 2**22  # of one chunk of all arrays together
 _LONGEST_NAME = 200  # bytes; file systems allow 255
@@ -105,9 +104,9 @@ class ZarrLayout:
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            raise DamagedFileError(path, "it is missing") from None
+            raise damaged(path, "it is missing") from None
         if size != math.prod(shape) * np.dtype(leaf.dtype).itemsize:
-            raise DamagedFileError(path, f"it has {size} bytes")
+            raise damaged(path, f"it has {size} bytes")
         return np.fromfile(path, _little(leaf.dtype)).astype(leaf.dtype, copy=False).reshape(shape)
 
     def empty_chunk(self, leaf: StoredLeaf) -> np.ndarray:

@@ -17,7 +17,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from isotherm.storage import read_archive, write_archive
+from isotherm.errors import DamagedFileError
+from isotherm.files import refusing_damage
+from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.store import plain
 
 T = TypeVar("T")
@@ -37,7 +39,7 @@ class Journal:
         path = self.folder / f"{self.passes}.iso"
         self.passes += 1
         if path.is_file():
-            with contextlib.suppress(ValueError):  # a damaged one is computed again
+            with contextlib.suppress(DamagedFileError), refusing_damage(path, REPAIR):  # it is computed again
                 record, extra = read_archive(path, kind="pass", like={})
                 if extra["about"]["label"] == label:
                     return plain.decode(extra["node"], record["arrays"])

@@ -18,7 +18,8 @@ _COVERTYPE = (
 class File:
     """One file, named without a compression suffix: `a.gz`, `a.xz` and `a.bz2` can all stand for `a`.
 
-    `size` and `sha256` describe the uncompressed content. A file without them is checked by its shape on reading.
+    `size` and `sha256` describe the uncompressed content. A file without a checksum is read only if the user has put
+    one beside it.
     """
 
     name: str

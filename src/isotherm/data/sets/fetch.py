@@ -1,23 +1,18 @@
 """The content of a data file from the user's folder, the cache or a download; it is checked in every case."""
 
-import bz2
 import gzip
 import hashlib
 import lzma
 import os
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
+from isotherm.data.sets.bounded import SUFFIXES, read_at_most
 from isotherm.data.sets.catalogue import File
+from isotherm.errors import DamagedFileError
 
 FOLDER = "ISOTHERM_DATA_DIR"
-_OPENERS: dict[str, Callable[[bytes], bytes]] = {
-    "": lambda content: content,
-    ".gz": gzip.decompress,
-    ".xz": lzma.decompress,
-    ".bz2": bz2.decompress,
-}
+_LARGEST_UNKNOWN = 2**30  # bytes of a file whose size was not published
 
 
 def fetch(file: File) -> bytes:
@@ -36,33 +31,53 @@ def fetch(file: File) -> bytes:
 def find(file: File) -> Path | None:
     """Return the path of the local copy that `fetch` would read, or `None` if there is none."""
     for folder in _folders():
-        for suffix in _OPENERS:
+        for suffix in SUFFIXES:
             path = folder / (file.name + suffix)
             if path.is_file():
                 return path
     return None
 
 
-class DamagedFileError(OSError):
-    """Raised for a file whose content is not what was published."""
-
-
 def read(path: Path, file: File) -> bytes:
-    """Return the uncompressed content of a copy; refuse one that is truncated or altered."""
-    raw = path.read_bytes()
+    """Return the uncompressed content of a copy; refuse one that is truncated or altered, or cannot be checked."""
+    known = file.sha256 or _vouched(path)
+    if known is None:
+        raise DamagedFileError(
+            f"{path} cannot be checked, since no checksum of {file.name} was published. If you trust this copy, "
+            f"write the SHA-256 of its uncompressed content to {_beside(path)}, as `sha256sum` prints it."
+        )
     try:
-        content = _OPENERS[path.suffix if path.suffix in _OPENERS else ""](raw)
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        content = read_at_most(path, _LARGEST_UNKNOWN if file.size is None else file.size)
+    except (EOFError, ValueError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise DamagedFileError(
+            f"{path} cannot be uncompressed, so it is truncated or altered: {error}."
+        ) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise  # the system could not read it
         raise DamagedFileError(
             f"{path} cannot be uncompressed, so it is truncated or altered: {error}."
         ) from error
     digest = hashlib.sha256(content).hexdigest()
-    if file.sha256 is not None and digest != file.sha256:
+    if digest != known:
         raise DamagedFileError(
             f"{path} is not {file.name} as it was published: it has {len(content):,} bytes uncompressed and sha256 "
-            f"{digest}; expected {file.about} and sha256 {file.sha256}."
+            f"{digest}; expected {file.about} and sha256 {known}."
         )
     return content
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
+
+
+def _vouched(path: Path) -> str | None:
+    """Return the checksum that the user has put beside a copy, or `None`."""
+    try:
+        words = _beside(path).read_text(encoding="utf-8").split()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    return words[0].lower() if words else None
 
 
 def cache() -> Path:
@@ -83,7 +98,10 @@ def _folders() -> list[Path]:
 
 
 class _Checked:
-    """A processor for pooch that checks the uncompressed content, so that any compression will do."""
+    """A processor for pooch that checks the uncompressed content, so that any compression will do.
+
+    A file without a published checksum is kept unchecked: the user has to vouch for it before it is read.
+    """
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -91,6 +109,8 @@ class _Checked:
     def __call__(self, name: str, action: str, pooch: object) -> str:
         """Return the path of a download; delete and refuse one whose content is wrong."""
         del action, pooch
+        if self.file.sha256 is None:
+            return name
         try:
             read(Path(name), self.file)
         except DamagedFileError:
@@ -103,7 +123,7 @@ def _download(file: File) -> Path:
     import pooch
 
     suffix = Path(file.url).suffix
-    target = cache() / (file.name + (suffix if suffix in _OPENERS and not file.name.endswith(suffix) else ""))
+    target = cache() / (file.name + (suffix if suffix in SUFFIXES and not file.name.endswith(suffix) else ""))
     pooch.get_logger().setLevel("WARNING")
     repair = (
         f"Put a copy of {file.name} ({file.about}), plain or as .gz, .xz or .bz2, at {_folders()[0] / file.name}, or "

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 import isotherm
+from isotherm.files import read_json, write_json
 from isotherm.progress import Progress
 from isotherm.studies.workers import LostWorkerError, side_by_side
 from isotherm.versions import versions
@@ -116,14 +116,11 @@ def _run(function: Callable[..., dict[str, Any]], arguments: dict[str, Any]) -> 
 def _read(path: Path, fingerprint: str) -> dict[str, Any] | None:
     """Return the result saved in a file, or `None` if the file is missing, damaged or of another part."""
     try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError):
+        record = read_json(path, "")
+    except OSError:
         return None
     return record["result"] if record.get("fingerprint") == fingerprint else None
 
 
 def _write(path: Path, fingerprint: str, result: dict[str, Any]) -> None:
-    text = json.dumps({"fingerprint": fingerprint, "result": result}, allow_nan=False)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    write_json(path, {"fingerprint": fingerprint, "result": result})

@@ -51,7 +51,7 @@ MODULES = {
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
     "isotherm.data": (
-        *("load", "resume", "Weighted", "sparse_rows", "sparse_dot"),
+        *("load", "Weighted", "sparse_rows", "sparse_dot"),
         *("Source", "arrays", "npy", "parquet", "zarr", "generated"),
     ),
     "isotherm.tables.regression": ("regression",),

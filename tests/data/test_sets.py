@@ -19,6 +19,7 @@ from isotherm import data
 from isotherm.cli import main
 from isotherm.data.sets import catalogue, fetch, formats, listing
 from isotherm.data.sets import load as datasets
+from isotherm.errors import DamagedFileError
 from support.real_data import need
 
 CONTENT = b"1 1:0.5 3:2\n3 2:-1\n" * 50
@@ -147,7 +148,11 @@ def test_the_folder_must_exist(folders, tmp_path, monkeypatch):
 
 def test_a_file_that_cannot_be_read_is_not_called_damaged(folders, monkeypatch):
     put(folders[0], "some/file", CONTENT)
-    monkeypatch.setattr(Path, "read_bytes", lambda self: (_ for _ in ()).throw(PermissionError(13, "denied")))
+
+    def denied(path, limit):
+        raise PermissionError(13, "denied")
+
+    monkeypatch.setattr(fetch, "read_at_most", denied)
     with pytest.raises(PermissionError):
         fetch.fetch(file_at())
 
@@ -190,13 +195,21 @@ def test_acoustic_from_small_files_in_its_format(folders, monkeypatch):
     """The files are LIBSVM's text in bz2, with classes from 1. A file with too few rows is refused."""
     small = dataclasses.replace(catalogue.ENTRIES["acoustic"], train=100, test=2, features=3)
     monkeypatch.setitem(catalogue.ENTRIES, "acoustic", small)
-    put(folders[0], "acoustic/acoustic.bz2", bz2.compress(CONTENT))
+
+    def put_vouched(name, content):
+        put(folders[0], name, bz2.compress(content))
+        put(folders[0], f"{name}.sha256", hashlib.sha256(content).hexdigest().encode())
+
+    put_vouched("acoustic/acoustic.bz2", CONTENT)
     put(folders[0], "acoustic/acoustic.t.bz2", bz2.compress(CONTENT[:19]))
+    with pytest.raises(DamagedFileError, match="cannot be checked, since no checksum"):
+        data.load("acoustic")
+    put_vouched("acoustic/acoustic.t.bz2", CONTENT[:19])
     loaded = data.load("acoustic")
     np.testing.assert_array_equal(loaded.x_train[:2], [[0.5, 0, 2], [0, -1, 0]])
     np.testing.assert_array_equal(loaded.y_test, [0, 2])
     assert "100 + 2 rows of 3, 3 classes" in repr(loaded)
-    put(folders[0], "acoustic/acoustic.t.bz2", bz2.compress(CONTENT[:12]))
+    put_vouched("acoustic/acoustic.t.bz2", CONTENT[:12])
     with pytest.raises(OSError, match="must hold 2 rows of 3 features for testing; they hold 1 of 3"):
         data.load("acoustic")
 

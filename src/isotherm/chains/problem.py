@@ -57,6 +57,10 @@ class Problem:
         """A hash of the rows, to recognise other data."""
         return fingerprint(self.data)
 
+    def remember_rows(self) -> None:
+        """Hash the rows now. JAX may share the memory of a NumPy array, whose owner may change it later."""
+        _ = self.fingerprint
+
     def check_starts(self, positions: PyTree[Array]) -> None:
         """Raise if the log-density is not finite at one of the starts, one per chain.
 

@@ -73,7 +73,9 @@ def setup(
         init_per_chain=init_per_chain,
     )
     check_caller("iso.setup", data=data, init=init)
-    return setups(posterior, data, init, [sampler], choices)[0]
+    (made,) = setups(posterior, data, init, [sampler], choices)
+    made.problem.remember_rows()
+    return made
 
 
 def setups(

@@ -54,7 +54,9 @@ def warmup(
     check_caller("iso.warmup", data=data, init=init)
     key, progress = as_key(seed), check_flag("progress", progress)
     with using(devices), checks.callbacks_noted():
-        return tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
+        setup = tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
+    setup.problem.remember_rows()
+    return setup
 
 
 def tuned(

@@ -93,4 +93,4 @@ def _expected(kind: type, value: Any, name: str) -> Any:
     if not isinstance(value, (list, tuple) if kind is list else kind):
         what = "an object" if kind is dict else "a list"
         raise ValueError(f"`{name}` must be {what}; it is of type {type(value).__name__}")
-    return value
+    return kind(value)

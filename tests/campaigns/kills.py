@@ -4,7 +4,8 @@
 
 A run is ended at a random time, or inside a random operation on the disk, several times before it may come to its
 end. Every number in its result must then be the same, bit for bit. Children are forked from a process that has
-imported everything but started no device, which saves most of the time.
+imported everything but started no device, which saves most of the time. A `pair` is a run by two processes: one of
+them, or both, are ended, and then the other.
 """
 
 import argparse
@@ -20,12 +21,13 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent.parent)]
 
+import jax
 import numpy as np
 
 import isotherm as iso
 import isotherm.chains.loading
 import isotherm.sampling.resume
-from support import stored_run
+from support import several, stored_run
 from support.stored_run import CASES
 
 OUTCOMES = ("same", "different", "lost", "crash", "hang")
@@ -43,7 +45,29 @@ class Child:
 
 def child(case: str, folder: Path, result: Path, end: dict[str, float | int]) -> Child:
     """Run `case` in a forked process, and end it by a signal after some seconds, or in some operation."""
-    began = time.perf_counter()
+    stored = stored_run.is_stored(case, folder)
+    if case != "pair":
+        return waited(forked(case, folder, result, end, stored=stored), end)
+    port = several.free_port()
+    other = {k: v for k, v in end.items() if k != "operation"}
+    second = forked(case, folder, Path(f"{result}.other"), other, stored=stored, process=(1, port))
+    first = waited(forked(case, folder, result, end, stored=stored, process=(0, port)), end)
+    if first.code < 0:
+        os.kill(second, signal.SIGKILL)  # as a scheduler does when one of its processes is lost
+    waited(second, {})
+    return first
+
+
+def forked(
+    case: str,
+    folder: Path,
+    result: Path,
+    end: dict[str, float | int],
+    *,
+    stored: bool,
+    process: tuple[int, str] | None = None,
+) -> int:
+    """Start `case` in a forked process, as one of two if it is given its number and their port."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -52,7 +76,9 @@ def child(case: str, folder: Path, result: Path, end: dict[str, float | int]) ->
             signal.signal(signal.SIGINT, signal.default_int_handler)
             if "operation" in end:
                 stored_run.die_in_operation(int(end["operation"]))
-            stored_run.main(case, str(folder), str(_DRAWS), str(result))
+            if process is not None:
+                jax.distributed.initialize(f"localhost:{process[1]}", 2, process[0])
+            stored_run.main(case, str(folder), str(_DRAWS), str(result), stored=stored)
             os._exit(0)
         except SystemExit as error:
             os._exit(int(error.code or 0))
@@ -63,7 +89,12 @@ def child(case: str, folder: Path, result: Path, end: dict[str, float | int]) ->
 
             traceback.print_exc()
             os._exit(99)
-    sent = False
+    return pid
+
+
+def waited(pid: int, end: dict[str, float | int]) -> Child:
+    """Wait for a process, and end it when it is due."""
+    began, sent = time.perf_counter(), False
     while time.perf_counter() - began < _LIMIT:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:

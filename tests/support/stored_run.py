@@ -19,7 +19,7 @@ from isotherm.data import stream
 from isotherm.sums import journal
 from support.several import SIZE, posterior, rows
 
-CASES = ("tuned", "by_hand", "moving", "source")
+CASES = ("tuned", "by_hand", "moving", "source", "pair")
 ROWS = 3001
 
 
@@ -41,8 +41,14 @@ def settings(case: str, num_draws: int) -> dict[str, Any]:
     return {"num_draws": num_draws}
 
 
-def run(case: str, folder: Path, num_draws: int) -> iso.Draws:
-    """Return the draws of a run in `folder`: a new one, or that which is stored there."""
+def is_stored(case: str, folder: Path) -> bool:
+    """Return whether there is a run to go on with: in a pair, by both processes."""
+    parts = [folder / f"process-{i}-of-2" for i in range(2)] if case == "pair" else [folder]
+    return all((part / "call.iso").is_file() for part in parts)
+
+
+def run(case: str, folder: Path, num_draws: int, *, stored: bool | None = None) -> iso.Draws:
+    """Return the draws of a run in `folder`: a new one, or that which is `stored` there."""
     recording._SECONDS = journal._SECONDS = (
         0.0  # states and passes are stored as often as there is something new
     )
@@ -51,7 +57,7 @@ def run(case: str, folder: Path, num_draws: int) -> iso.Draws:
     if case == "source":
         stream._HELD, stream._BLOCK = 0, 2**12  # so that rows are read by blocks
         data = iso.data.arrays(data)
-    if (folder / "call.iso").is_file():
+    if is_stored(case, folder) if stored is None else stored:
         return iso.resume(folder, target, data, progress=False)
     return iso.sample(
         target, data, jnp.zeros(SIZE), **settings(case, num_draws), seed=5, progress=False, store=folder
@@ -124,11 +130,11 @@ class _Torn:
         return getattr(self.file, name)
 
 
-def main(case: str, folder: str, num_draws: str, result: str) -> None:
+def main(case: str, folder: str, num_draws: str, result: str, *, stored: bool | None = None) -> None:
     """Run, and save what came out."""
     if operation := os.environ.get("DIE_IN_OPERATION"):
         die_in_operation(int(operation))
-    draws = run(case, Path(folder), int(num_draws))
+    draws = run(case, Path(folder), int(num_draws), stored=stored)
     if draws.record.interrupted:
         sys.exit(130)
     with builtins.open(f"{result}.part", "wb") as file:

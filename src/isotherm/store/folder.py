@@ -26,7 +26,7 @@ from isotherm.errors import DamagedFileError, must
 from isotherm.files import read_json, refusing_damage, write_json
 from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.store import plain
-from isotherm.store.lock import Lock
+from isotherm.store.lock import LOCK, Lock
 from isotherm.store.stored_array import StoredArray
 from isotherm.store.zarr_layout import StoredLeaf, ZarrLayout
 
@@ -272,12 +272,17 @@ def checked_path(path: Any) -> Path:
 
 
 def _in_use(path: Path) -> bool:
-    """Return whether this process cannot start a run in a folder. Other processes may have started theirs."""
+    """Return whether a folder holds more than what is left of a run that was ended before it had computed anything.
+
+    Other processes may have started theirs.
+    """
     if not path.is_dir():
         return path.exists()
-    others = f"-of-{processes.count()}"
-    expected = lambda x: processes.count() > 1 and x.name.endswith(others) and x != part_of(path)
-    return any(not expected(x) for x in path.iterdir())
+    part, total = part_of(path), processes.count()
+    if total > 1 and any(not x.name.endswith(f"-of-{total}") for x in path.iterdir()):
+        return True
+    left = lambda x: x.name in (CALL, LOCK) or x.name.startswith(f".{CALL}.")  # not written to its end
+    return part.is_dir() and any(not left(x) for x in part.iterdir())
 
 
 def _made(path: Path) -> Path:

@@ -6,6 +6,8 @@ from typing import IO
 
 from isotherm.errors import must
 
+LOCK = "lock"  # name of the file
+
 
 def is_locked(folder: Path) -> bool:
     """Return whether a process writes to a folder."""
@@ -25,7 +27,7 @@ class Lock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.file: IO[bytes] = (folder / "lock").open("a+b")
+        self.file: IO[bytes] = (folder / LOCK).open("a+b")
         if not _locked(self.file):
             self.file.close()
             raise must(

@@ -92,7 +92,7 @@ class Draws:
 
     def flat(self) -> dict[str, np.ndarray]:
         """Return the leaves by name, such as `layers.0.weight`; a bare array is called `theta`."""
-        return {name or "theta": np.asarray(leaf) for name, leaf in tree.named_leaves(self.posterior)}
+        return {name or "theta": leaf for name, leaf in tree.named_leaves(self.posterior)}
 
     def mean(self) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray]]:
         """Return posterior means over every step, and their standard errors from the spread between chains.

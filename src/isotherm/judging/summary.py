@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.chains.advice import too_noisy
+from isotherm.draws.elements import elements_of
 from isotherm.printed import Printed
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ def summarise(draws: "Draws") -> Summary:
     rows, labels = [], labels_of(draws)
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
-        rows += _rows(leaf[chains], temperature[chains].reshape(len(chains), -1), labels[name])
-    derived = [row for name, x in draws.derived.items() for row in _rows(x[chains], None, labels[name])]
+        rows += _rows(leaf, chains, temperature[chains].reshape(len(chains), -1), labels[name])
+    derived = [row for name, x in draws.derived.items() for row in _rows(x, chains, None, labels[name])]
     target = draws.record.temperature
     kinetic = draws.stats.get("kinetic_temperature")
     overall = draws.stats["configurational_temperature"][chains]
@@ -266,15 +267,19 @@ def coordinate(draws: "Draws", name: str | None = None) -> str:
     return f"the coordinate nearest to {parameter}" if moved else parameter
 
 
-def _rows(leaf: np.ndarray, heat: Float[np.ndarray, "chain k"] | None, labels: list[str]) -> list[Row]:
+def _rows(
+    leaf: np.ndarray, chains: np.ndarray, heat: Float[np.ndarray, "chain k"] | None, labels: list[str]
+) -> list[Row]:
     """Return a row for each element of a leaf (chain, draw, ...), with the temperature of its coordinate, if any."""
-    flat = leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
-    sampled = heat is not None and heat.shape[1] == flat.shape[2]
+    size = len(labels)
+    sampled = heat is not None and heat.shape[1] == size
     if heat is None:
-        heat = np.full((len(leaf), 1), np.nan)
+        heat = np.full((len(chains), 1), np.nan)
     if not sampled:  # a simplex has one coordinate fewer, and derived quantities have none
-        heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), flat.shape[2]))
-    return [_row(label, flat[:, :, i], heat[:, i], sampled=sampled) for i, label in enumerate(labels)]
+        heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), size))
+    columns = (x[chains].astype(np.float64) for x in elements_of(leaf))
+    triples = zip(labels, columns, heat.T, strict=True)
+    return [_row(label, x, t, sampled=sampled) for label, x, t in triples]
 
 
 def _row(

@@ -1,6 +1,7 @@
 """The parameters that a figure shows: the ones that were named, or the ones with the largest R-hat."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.draws import Draws
+from isotherm.draws.elements import elements_of
 from isotherm.errors import must
 from isotherm.judging.summary import labels_of
 from isotherm.prediction.blocks import chosen
@@ -70,7 +72,7 @@ def left_out(draws: Draws) -> str:
 
 def side_by_side(leaf: np.ndarray) -> Float[np.ndarray, "chain draw number"]:
     """A leaf with its elements along one axis, in float64."""
-    return leaf.reshape(*leaf.shape[:2], -1).astype(np.float64)
+    return np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], -1)
 
 
 def _elements(draws: Draws) -> list[_Element]:
@@ -97,7 +99,7 @@ def _parameter(leaf: np.ndarray, i: int, label: str) -> Parameter:
     from arviz_stats.base import array_stats
 
     stats: Any = array_stats
-    values = leaf.reshape(*leaf.shape[:2], -1)[:, :, i].astype(np.float64)
+    values = next(itertools.islice(elements_of(leaf), i, None)).astype(np.float64)
     has_r_hat = values.shape[1] >= 4 and np.ptp(values) > 0
     r_hat = float(stats.rhat(values, chain_axis=0, draw_axis=1)) if has_r_hat else float("nan")
     return Parameter(label, values, r_hat)

@@ -1,6 +1,7 @@
 """Arrays of draws that stay on the disk: read in pieces, or all at once by `np.asarray`."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,34 +55,78 @@ class StoredArray:
         return x if dtype is None else x.astype(dtype, copy=False)
 
     def __getitem__(self, index: Any) -> np.ndarray:
-        index = index if isinstance(index, tuple) else (index,)
-        if Ellipsis in [x for x in index if isinstance(x, type(...))]:
-            place = next(i for i, x in enumerate(index) if x is Ellipsis)
-            missing = self.ndim - len(index) + 1
-            index = (*index[:place], *(slice(None) for _ in range(missing)), *index[place + 1 :])
-        index = (*index, *(slice(None) for _ in range(self.ndim - len(index))))
-        draws = index[1]
-        if not isinstance(draws, slice) or draws.step not in (None, 1):
-            return self._read(0, self.drawn, (index[0], slice(None), *index[2:]))[_after(index)]
-        begin, end, _ = draws.indices(self.drawn)
-        return self._read(begin, max(begin, end), (index[0], slice(None), *index[2:]))
+        index = self._expanded(index if isinstance(index, tuple) else (index,))
+        if index is None:
+            raise TypeError(
+                "An array on the disk takes an index for each axis; read it with `np.asarray` first."
+            )
+        chains, draws, *elements = index
+        if isinstance(draws, slice) and draws.step in (None, 1) and _are_basic([chains, *elements]):
+            begin, end, _ = draws.indices(self.drawn)
+            select = lambda x: x[(chains, slice(None), *elements)]
+            axis = 1 if isinstance(chains, slice) else 0
+            return self._read(begin, max(begin, end), select, axis)
+        # Read the draws that are asked for, in their order, and leave the rest to NumPy.
+        numbers = np.arange(self.drawn)[draws]
+        needed, places = np.unique(numbers, return_inverse=True)
+        held = self._chosen(needed)
+        if isinstance(draws, slice):
+            draws = slice(None, None, 1 if (draws.step or 1) > 0 else -1)
+        else:
+            draws = int(places) if numbers.ndim == 0 else places.reshape(numbers.shape)
+        return held[(chains, draws, *elements)]
 
-    def _read(self, begin: int, end: int, index: tuple[Any, ...]) -> np.ndarray:
-        """Return draws from `begin` to `end`, of the chains and elements that `index` selects."""
-        length, parts = self.layout.chunk_draws, []
-        for number in range(begin // length, -(-end // length)):
-            (chunk,) = checked_chunk(self.layout, [self.leaf], number, self.drawn, self.checksums)
-            first = number * length
-            parts.append(chunk[:, max(0, begin - first) : end - first][index].copy())
-        if not parts:
-            return np.empty((self.layout.chains, 0, *self.leaf.shape), self.dtype)[index]
-        axis = 0 if isinstance(index[0], int | np.integer) else 1
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
+    def elements(self, begin: int, end: int) -> np.ndarray:
+        """Return (chain, draw, element) for some elements of a draw, in the order of a flattened draw."""
+        size = math.prod(self.leaf.shape)
+        return self._read(0, self.drawn, lambda x: x.reshape(*x.shape[:2], size)[:, :, begin:end], 1)
+
+    def _expanded(self, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return an index with an entry for each axis; `None` for new axes and for masks of several axes."""
+        index = tuple(np.asarray(x) if isinstance(x, list) else x for x in index)
+        if any(x is None or isinstance(x, bool | np.bool_) for x in index):
+            return None
+        if any(isinstance(x, np.ndarray) and x.dtype.kind == "b" and x.ndim != 1 for x in index):
+            return None
+        gaps = [i for i, x in enumerate(index) if x is Ellipsis]
+        place = gaps[0] if gaps else len(index)
+        missing = self.ndim - (len(index) - len(gaps))
+        if len(gaps) > 1 or missing < 0:
+            raise IndexError(f"An array of {self.ndim} axes has no place for {len(index)} indices.")
+        return (*index[:place], *[slice(None)] * missing, *index[place + len(gaps) :])
+
+    def _read(
+        self, begin: int, end: int, select: Callable[[np.ndarray], np.ndarray], axis: int
+    ) -> np.ndarray:
+        """Return what `select` takes from the draws from `begin` to `end`. Its draws are along `axis`."""
+        shape = list(select(np.empty((self.layout.chains, 0, *self.leaf.shape), self.dtype)).shape)
+        shape[axis] = end - begin
+        found, length = np.empty(shape, self.dtype), self.layout.chunk_draws
+        for number in range(begin // length, -(-end // length)) if end > begin else ():
+            chunk, first = self._chunk(number), number * length
+            low, high = max(begin, first), min(end, first + length)
+            part = select(chunk[:, low - first : high - first])
+            found[(slice(None),) * axis + (slice(low - begin, high - begin),)] = part
+        return found
+
+    def _chosen(self, needed: np.ndarray) -> np.ndarray:
+        """Return draws by their numbers, which increase, of all chains."""
+        found = np.empty((self.layout.chains, len(needed), *self.leaf.shape), self.dtype)
+        chunks = needed // self.layout.chunk_draws
+        for number in np.unique(chunks):
+            members = chunks == number
+            found[:, members] = self._chunk(int(number))[
+                :, needed[members] - number * self.layout.chunk_draws
+            ]
+        return found
+
+    def _chunk(self, number: int) -> np.ndarray:
+        (chunk,) = checked_chunk(self.layout, [self.leaf], number, self.drawn, self.checksums)
+        return chunk
 
     def __repr__(self) -> str:
         return f"StoredArray(shape={self.shape}, dtype={self.dtype}, path={str(self.layout.path)!r})"
 
 
-def _after(index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index of the draws, to apply to an array that has been indexed by the rest."""
-    return (index[1],) if isinstance(index[0], int | np.integer) else (slice(None), index[1])
+def _are_basic(index: list[Any]) -> bool:
+    return all(isinstance(x, int | np.integer | slice) for x in index)

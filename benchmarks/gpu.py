@@ -2,7 +2,7 @@
 
     python benchmarks/gpu.py --parts right,speed --seconds 300
 
-`right` compares four problems with the references of `benchmarks/tall`, and `speed` times first and later calls on
+`right` compares five problems with the references of `benchmarks/tall`, and `speed` times first and later calls on
 rows that are made on the device, with the peak of the device's memory over the size of the data. JAX's settings are
 left as they are: its products round to fewer bits than float32 has on recent GPUs. What would begin after `--seconds`
 is left out, and said so. `benchmarks/raw_columns` runs on a GPU as it is.
@@ -29,7 +29,7 @@ def right(_):
 
     import isotherm as iso
 
-    for name in ("a9a", "covertype", "rare", "synthetic"):
+    for name in ("a9a", "covertype", "mnist", "rare", "synthetic"):
         reference = json.loads((HERE / "references" / f"{name}.json").read_text())
         mean, sd = (np.asarray(reference[key]) for key in ("mean", "sd"))
         posterior, data, init = PROBLEMS[name]()

@@ -55,6 +55,11 @@ def infinite_rows(label: str, x: Array | np.ndarray) -> InfiniteRows | None:
     return InfiniteRows(label, index[evenly(len(index))], len(index), overflowed)
 
 
+def is_finite_on_device(x: Array | np.ndarray) -> bool:
+    """Return whether `x` is on another device than the CPU, which finds it finite without copying it."""
+    return not _is_on_host(x) and jnp.issubdtype(x.dtype, jnp.inexact) and bool(_all_finite_on_device(x))
+
+
 def holds_infinity(x: Array | np.ndarray) -> Bool[np.ndarray, " n"]:
     """Return for each row whether it holds an infinite value."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):

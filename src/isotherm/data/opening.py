@@ -10,12 +10,21 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import processes, tree
-from isotherm.data.checks import InfiniteRows
+from isotherm.data.checks import InfiniteRows, is_finite_on_device
 from isotherm.data.fingerprint import of_source
 from isotherm.data.sources.arrays import arrays
 from isotherm.data.sources.base import Source, check_unchanged, exact_blocks
 from isotherm.data.sparse import is_sparse
-from isotherm.data.stream import Stream, block_length_of, narrowed, put, read_ahead, sample_size
+from isotherm.data.stream import (
+    Stream,
+    block_length_of,
+    host_rows,
+    narrowed,
+    num_rows,
+    put,
+    read_ahead,
+    sample_size,
+)
 from isotherm.errors import must
 
 _MOST_ROWS = 4096  # rows with infinite values that are kept
@@ -84,11 +93,9 @@ def _read(source: Source, state: str, index: np.ndarray, checks: "list[_Check]")
     begin, end = first * length, min(last * length, N)
     place = begin
     for block in read_ahead(_seen(source, length, checks, begin, end)):
-        leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
-        count = len(leaves[0])
-        low, high = np.searchsorted(index, [place, place + count])
-        pieces.append([x[index[low:high] - place] for x in leaves])
-        place += count
+        low, high = np.searchsorted(index, [place, place + num_rows(block)])
+        pieces.append(jax.tree.leaves(host_rows(block, index[low:high] - place)))
+        place += num_rows(block)
     check_unchanged(source, state)
     rows = [np.concatenate(x) for x in zip(*pieces, strict=True)]
     none = [np.empty((0, *x.shape), x.dtype) for x in jax.tree.leaves(source.row)]
@@ -128,10 +135,10 @@ def _seen(
     source: Source, length: int, checks: "list[_Check]", begin: int = 0, end: int | None = None
 ) -> Iterator[PyTree[Any]]:
     for block in exact_blocks(source, length, begin, end):
-        leaves = [np.asarray(x) for x in jax.tree.leaves(block)]
-        for check, x in zip(checks, leaves, strict=True):
-            check.see(x, begin)
-        begin += len(leaves[0])
+        for check, x in zip(checks, jax.tree.leaves(block), strict=True):
+            if not is_finite_on_device(x):
+                check.see(np.asarray(x), begin)
+        begin += num_rows(block)
         yield block
 
 

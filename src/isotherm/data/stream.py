@@ -17,6 +17,7 @@ from isotherm.data.checks import evenly
 from isotherm.data.sources.base import Source, check_unchanged, exact_blocks
 
 _BLOCK = 2**22  # numbers in a block
+_BLOCK_ON_DEVICE, _FEWEST_BLOCKS = 2**26, 512  # most numbers, and how many blocks call for more than `_BLOCK`
 _SAMPLE = 2**23  # numbers in the sample, at most
 _HELD = 2**26  # numbers in all rows, up to which they are read into memory
 _AHEAD = 2  # blocks that are read before they are needed
@@ -140,6 +141,15 @@ def picked(data: PyTree[Array], index: np.ndarray) -> PyTree[Array]:
     return _picked(data, tree.put(index, np.int32))
 
 
+def host_rows(block: PyTree[Array | np.ndarray], index: np.ndarray) -> PyTree[np.ndarray]:
+    """Return the rows of a block at `index` on the host. Of a block on the device, only these are copied."""
+    if len(index) and all(isinstance(x, jax.Array) for x in jax.tree.leaves(block)):
+        # A power of two, so that few programs are compiled.
+        longer = np.pad(index, (0, (1 << (len(index) - 1).bit_length()) - len(index)), mode="edge")
+        return jax.tree.map(lambda x: np.asarray(x)[: len(index)], picked(block, longer))
+    return jax.tree.map(lambda x: np.asarray(x)[index], block)
+
+
 @jax.jit
 def _picked(data: PyTree[Array], index: Array) -> PyTree[Array]:
     return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), data)
@@ -173,9 +183,16 @@ def row_width(source: Source) -> int:
 
 
 def block_length_of(source: Source) -> int:
-    """Return the number of rows in a block: a multiple of 256 if there are as many."""
-    length = min(source.num_rows, max(256, _BLOCK // row_width(source)))
-    return length if length < 256 else length // 256 * 256
+    """Return the number of rows in a block: a multiple of a large power of two if there are as many.
+
+    Starting a program takes time, so that blocks that are computed on the device are larger if there are many.
+    """
+    width, numbers = row_width(source), _BLOCK
+    if source.on_device:
+        numbers = min(max(_BLOCK, source.num_rows * width // _FEWEST_BLOCKS), max(_BLOCK, _BLOCK_ON_DEVICE))
+    length = min(source.num_rows, max(256, numbers // width))
+    multiple = 2**17 if source.on_device and length >= 2**19 else 256
+    return length if length < 256 else length // multiple * multiple
 
 
 def sample_size(source: Source) -> int:

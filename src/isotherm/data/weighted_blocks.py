@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree, UInt8
 from isotherm.compilation import compile_untuned
 from isotherm.data.fed import ByWords, fractions
 from isotherm.data.plans import MinibatchPlan, PRNGKey, Step
-from isotherm.data.stream import Drawn, Stream, padded, put
+from isotherm.data.stream import Drawn, Stream, host_rows, padded, put
 
 _FINE = 2.0**16  # tickets that every row has; as many again are shared out, on average
 _PER_OCTAVE, _OFFSET = 8, 64  # codes: 8 for each factor of 2; that of the mean
@@ -91,8 +91,10 @@ class WeightedBlocks(MinibatchPlan):
             weights[places] = tickets_end[-1] / (data.num_rows * share * tickets[offset])
             index[places] = b * data.block_length + offset
             if rows is not None:
-                for out, x in zip(jax.tree.leaves(rows), jax.tree.leaves(read), strict=True):
-                    out[places] = np.asarray(x)[offset]
+                assert read is not None
+                found = jax.tree.leaves(host_rows(read, offset))
+                for out, x in zip(jax.tree.leaves(rows), found, strict=True):
+                    out[places] = x
         return Drawn(data.take(index) if rows is None else rows, weights)
 
     @property

@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree, UInt8
 
 from isotherm import processes, tree
+from isotherm.compilation import compile_untuned
 from isotherm.data.plans import MinibatchPlan
-from isotherm.data.stream import Drawn, Stream, num_rows, padded, picked, put
+from isotherm.data.stream import Drawn, Stream, host_rows, num_rows, padded, picked, put
 from isotherm.data.weighted_blocks import (
     SHARES,
     TICKETS,
@@ -191,8 +192,8 @@ def _measured(
             _Codes(roots), same_length, on_scale, numbers_per_row=_NUMBERS_PER_ROW, work=work
         )
         coded = np.stack([np.asarray(x)[:count] for x in found])
-        for k in range(len(scales)):
-            counts[k, b] = np.bincount(coded[k], minlength=256)
+        for k, x in enumerate(found):
+            counts[k, b] = _counts(x, count)
         for k in _ORDERS:
             if codes is not None:
                 codes[k][begin : begin + count] = coded[k]
@@ -200,9 +201,24 @@ def _measured(
             new = np.flatnonzero(coded[k] > least if least else np.ones(count, bool))
             if len(new):
                 new = np.sort(new[np.argsort(coded[k][new], kind="stable")[::-1][:most]])
-                rows = jax.tree.map(lambda x, new=new: np.asarray(x)[new], block)
+                rows = host_rows(block, new)
                 tops[k] = tops[k].merged(start + begin + new, coded[k][new], rows, most)
     return counts, codes, tops
+
+
+def _counts(codes: Array | np.ndarray, count: int) -> Int[np.ndarray, " 256"]:
+    """Return how often each code occurs among the first `count`."""
+    if jax.default_backend() == "cpu" or isinstance(codes, np.ndarray):
+        return np.bincount(np.asarray(codes)[:count], minlength=256)
+    return np.asarray(_compared(codes, tree.put(count, np.int32)), np.int64)
+
+
+@compile_untuned
+def _compared(codes: UInt8[Array, " n"], count: Int[Array, ""]) -> Int[Array, " 256"]:
+    # A GPU compares with all codes in less time than it takes to add to one counter after the other.
+    same = codes[:, None] == jnp.arange(256, dtype=jnp.uint8)
+    counted = jnp.arange(len(codes), dtype=jnp.int32)[:, None] < count
+    return jnp.sum(same & counted, axis=0, dtype=jnp.int32)
 
 
 class _OfOrder(eqx.Module):

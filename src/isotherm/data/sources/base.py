@@ -26,6 +26,9 @@ class Source(abc.ABC):
     random_access: ClassVar[bool] = False
     """Whether `take` costs about as much as the rows it returns, rather than a pass over all rows."""
 
+    on_device: ClassVar[bool] = False
+    """Whether blocks are computed on the device, where larger ones cost nothing to read."""
+
     @property
     @abc.abstractmethod
     def num_rows(self) -> int:

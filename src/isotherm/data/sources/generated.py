@@ -10,7 +10,7 @@ from jaxtyping import Array, Int64, PyTree
 from isotherm.data.sources.base import Source, check_index, check_range, no_rows, row_of
 from isotherm.errors import check_count
 
-_CHUNK = 1024  # rows that are computed together
+_CHUNK, _CHUNK_ELSEWHERE = 2**10, 2**17  # rows that are computed together: on a CPU, and on a GPU
 _FIRST_WIDE = 2**31  # number of rows above which a row number takes two words
 
 
@@ -42,22 +42,37 @@ class Generated(Source):
     """Rows `f(0)`, `f(1)`, and so on.
 
     Bits of a vectorised function may depend on how many rows it is applied to (matrix products do). `f` is therefore
-    always applied to 1,024 rows, those whose numbers differ only in the last ten bits, and blocks are cut from these.
+    always applied to a chunk of rows of a fixed length, which begins at a multiple of it, and blocks are cut from
+    these.
     """
 
     random_access = True
+    on_device = True
 
     def __init__(self, f: Callable[[Array], PyTree[Array]], num_rows: int) -> None:
         self._num_rows = check_count("num_rows", num_rows, minimum=1)
+        self._chunk = _CHUNK if jax.default_backend() == "cpu" else _CHUNK_ELSEWHERE
         self._x64 = bool(jax.config.read("jax_enable_x64"))
 
-        def program(numbers: Array, start: Array, length: int) -> PyTree[Array]:
-            # The barrier keeps what follows out of the loop, whose code then is the same for every length.
+        def rows(numbers: Array) -> PyTree[Array]:
+            # The barriers keep everything else out of the loop, whose code then is the same in all programs.
+            numbers = jax.lax.optimization_barrier(numbers)
             chunks = jax.lax.optimization_barrier(jax.lax.map(jax.vmap(f), numbers))
-            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), chunks)
-            return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, length), rows)
+            return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), chunks)
 
-        self._program = jax.jit(program, static_argnames="length")
+        def block(first: Array, last: Array, start: Array, length: int) -> PyTree[Array]:
+            # The last bits of the first number in a chunk are zero, so that the sum below has no carry.
+            offset = jnp.minimum(jnp.arange(self._chunk, dtype=np.int32)[None, :], last[:, None])
+            offset = offset.astype(first.dtype)
+            if first.ndim == 1:
+                numbers = first[:, None] + offset
+            else:
+                high = jnp.broadcast_to(first[:, :1], offset.shape)
+                numbers = jnp.stack([high, first[:, 1:] + offset], axis=-1)
+            cut = lambda x: jax.lax.dynamic_slice_in_dim(x, start, length)
+            return jax.tree.map(cut, rows(numbers))
+
+        self._rows, self._cut_rows = jax.jit(rows), jax.jit(block, static_argnames="length")
         number = self._words(np.zeros(1, np.int64))
         self._row = row_of(jax.eval_shape(jax.vmap(f), jax.ShapeDtypeStruct(number.shape, number.dtype)))
 
@@ -82,21 +97,22 @@ class Generated(Source):
         if len(index) == 0:
             return no_rows(self.row)
         # Powers of two, so that few programs are compiled; all but the last chunk hold what is asked for.
-        chunks = 1 << (-(-len(index) // _CHUNK) - 1).bit_length()
-        padded = np.pad(index, (0, chunks * _CHUNK - len(index)), mode="edge")
-        return _cut(self._rows(padded, 0, len(padded)), len(index))
+        chunks = 1 << (-(-len(index) // self._chunk) - 1).bit_length()
+        padded = np.pad(index, (0, chunks * self._chunk - len(index)), mode="edge")
+        words = self._words(padded)
+        with jax.enable_x64(self._x64):  # as it was when `row` was found out
+            return _cut(self._rows(words.reshape(-1, self._chunk, *words.shape[1:])), len(index))
 
     def _block(self, begin: int, length: int, count: int) -> PyTree[Array]:
-        first = begin // _CHUNK * _CHUNK
-        chunks = -(-length // _CHUNK) + 1  # a block may begin anywhere in the first
-        numbers = np.minimum(np.arange(first, first + chunks * _CHUNK), self._num_rows - 1)
-        return _cut(self._rows(numbers, begin - first, length), count)
-
-    def _rows(self, numbers: Int64[np.ndarray, " n"], start: int, length: int) -> PyTree[Array]:
-        words = self._words(numbers)
-        words = words.reshape(-1, _CHUNK, *words.shape[1:])
-        with jax.enable_x64(self._x64):  # as it was when `row` was found out
-            return self._program(jnp.asarray(words), jnp.int32(start), length=length)
+        aligned = begin % self._chunk == 0 and length % self._chunk == 0
+        chunks = -(-length // self._chunk) + (not aligned)  # a block may begin anywhere in the first
+        # Chunks after the last row repeat the last one, and so do numbers after the last row.
+        numbers = begin // self._chunk + np.arange(chunks, dtype=np.int64)
+        first = np.minimum(numbers, (self._num_rows - 1) // self._chunk) * self._chunk
+        last = np.minimum(self._num_rows - 1 - first, self._chunk - 1).astype(np.int32)
+        start = np.int32(begin % self._chunk)
+        with jax.enable_x64(self._x64):
+            return _cut(self._cut_rows(self._words(first), last, start, length=length), count)
 
     def _words(self, numbers: Int64[np.ndarray, " n"]) -> np.ndarray:
         """Return row numbers in the form that `f` takes."""

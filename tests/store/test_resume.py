@@ -15,7 +15,7 @@ from isotherm.chains import recording
 from isotherm.store.folder import RunFolder
 from isotherm.sums import journal
 from support.several import SIZE, posterior, rows, start
-from support.stored_run import CASES, ROWS, contents, run, settings
+from support.stored_run import ALONE, ROWS, contents, run, settings
 
 DRAWS = 120
 
@@ -82,7 +82,7 @@ def test_a_run_goes_on_after_any_number_of_files(files, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ALONE)
 def test_a_run_of_any_kind_goes_on_after_any_number_of_files(case, tmp_path, monkeypatch):
     expected = run(case, tmp_path / "whole", DRAWS)
     files, done = 1, False

@@ -19,7 +19,8 @@ from isotherm.data import stream
 from isotherm.sums import journal
 from support.several import SIZE, posterior, rows
 
-CASES = ("tuned", "by_hand", "moving", "source", "pair")
+ALONE = ("tuned", "by_hand", "moving", "source")  # by one process
+CASES = (*ALONE, "pair")
 ROWS = 3001
 
 

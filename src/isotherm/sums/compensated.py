@@ -28,6 +28,7 @@ class Sum(eqx.Module):
 
     def result(self) -> PyTree[np.ndarray]:
         """Return the sum in float64, on the host."""
-        wide = lambda x: np.asarray(x, np.float64)
+        total, lost = jax.device_get((self.total, self.lost))  # all copies at once
         # A difference of arrays without an axis is a number in NumPy.
-        return jax.tree.map(lambda x, y: np.asarray(wide(x) - wide(y)), self.total, self.lost)
+        wide = lambda x: np.asarray(x, np.float64)
+        return jax.tree.map(lambda x, y: np.asarray(wide(x) - wide(y)), total, lost)

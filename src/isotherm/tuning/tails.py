@@ -34,7 +34,8 @@ _ERRORS = 4.0  # standard errors allowed for an estimated rise
 _ROWS = (32, 2**15)  # fewest and most rows drawn for each point
 _MORE = 4  # another round must draw at least this many times as many rows
 _AGAIN, _ALL = 32, 16  # most points of later rounds, and of a pass over all rows
-_PAIRS, _NUMBERS = 2**15, 2**22  # pairs of point and row at a time, and numbers in them
+# Pairs of point and row at a time, and numbers in them: on a CPU, and on a GPU, where starting a program costs more.
+_PAIRS, _PAIRS_ELSEWHERE = (2**15, 2**22), (2**19, 2**25)
 _REACH = 4.5  # rise of U, in units of T, that chains reach now and then
 _NEARER, _TRIES = 0.7, 8  # factor by which a distance beyond that is shortened, and how often
 
@@ -162,7 +163,8 @@ def _log_likelihoods(
     which, number = np.repeat(points, count), np.tile(np.arange(count), len(points))
     # In pieces of equal length, so that all rounds share one compiled program.
     width = sum(int(np.prod(x.shape[1:])) for x in jax.tree.leaves(drawn.rows))
-    length, parts = max(1, min(_PAIRS, _NUMBERS // max(width, moves.shape[1]))), []
+    most, numbers = _PAIRS if jax.default_backend() == "cpu" else _PAIRS_ELSEWHERE
+    length, parts = max(1, min(most, numbers // max(width, moves.shape[1]))), []
     length = min(length, 2 ** math.ceil(math.log2(len(number))))
     for begin in range(0, len(number), length):
         piece = slice(begin, begin + length)

@@ -1,7 +1,7 @@
 """Rows of a stream, drawn with unequal probabilities: first a block, then a row in it."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,15 +34,29 @@ class BlockScores(eqx.Module):
     changed: np.ndarray
     changed_scores: np.ndarray
 
-    def shares(self, data: Stream, block: int, rows: Rows) -> Float[np.ndarray, " n"]:
-        """Return the scores of the rows of a block, over the scale."""
-        count = jax.tree.leaves(rows)[0].shape[0]
+    def drawn(self, data: Stream, block: int, rows: Rows, at: np.ndarray) -> "DrawnRows":
+        """Return the rows of a block that hold the tickets `at` fractions of them, from 0 to 1."""
+        count, begin = jax.tree.leaves(rows)[0].shape[0], block * data.block_length
         with jax.enable_x64(self.float64):
-            scored = _scored(self.function, jax.tree.map(put, padded(rows, data.block_length)))
-        scores, begin = np.array(scored[:count], np.float64), block * data.block_length
+            scores = _scored(self.function, jax.tree.map(put, padded(rows, data.block_length)))
         first, last = np.searchsorted(self.changed, [begin, begin + count])
-        scores[self.changed[first:last] - begin] = self.changed_scores[first:last]
-        return shares_of(scores, self.scale)
+        changed = (self.changed[first:last] - begin).astype(np.int32), self.changed_scores[first:last]
+        nowhere = (np.int32(data.block_length), 0.0)
+        # Powers of two, so that few programs are compiled.
+        index, new = (_lengthened(x, fill) for x, fill in zip(changed, nowhere, strict=True))
+        with jax.enable_x64(True):
+            scale = np.asarray(self.scale, np.float64)
+            found = _found(scores, np.int32(count), index, new, scale, _lengthened(at, 0.0))
+            offset, tickets, total = jax.device_get(found)
+        return DrawnRows(offset[: len(at)], tickets[: len(at)], float(total))
+
+
+class DrawnRows(NamedTuple):
+    """Rows of a block drawn by their tickets: their places and tickets, and all tickets of the block."""
+
+    offset: Int[np.ndarray, " n"]
+    tickets: Float[np.ndarray, " n"]
+    total: float
 
 
 class WeightedBlocks(MinibatchPlan):
@@ -83,16 +97,13 @@ class WeightedBlocks(MinibatchPlan):
         rows = None if isinstance(self.scores, np.ndarray) else _room(data, len(block))
         for b, read in self._visited(data, np.flatnonzero(np.diff(starts))):
             places = order[starts[b] : starts[b + 1]]
-            tickets = self._tickets(data, b, read)
-            tickets_end = np.cumsum(tickets)
-            number = np.floor(row_fraction[places] * tickets_end[-1])
-            offset = np.minimum(np.searchsorted(tickets_end, number, side="right"), len(tickets) - 1)
+            drawn = self._drawn(data, b, read, row_fraction[places])
             share = float(self.totals[b]) / float(ends[-1])
-            weights[places] = tickets_end[-1] / (data.num_rows * share * tickets[offset])
-            index[places] = b * data.block_length + offset
+            weights[places] = drawn.total / (data.num_rows * share * drawn.tickets)
+            index[places] = b * data.block_length + drawn.offset
             if rows is not None:
                 assert read is not None
-                found = jax.tree.leaves(host_rows(read, offset))
+                found = jax.tree.leaves(host_rows(read, drawn.offset))
                 for out, x in zip(jax.tree.leaves(rows), found, strict=True):
                     out[places] = x
         return Drawn(data.take(index) if rows is None else rows, weights)
@@ -122,12 +133,17 @@ class WeightedBlocks(MinibatchPlan):
             wanted = set(blocks.tolist())
             yield from ((b, rows) for b, rows in enumerate(data.blocks()) if b in wanted)
 
-    def _tickets(self, data: Stream, block: int, rows: Rows | None) -> Float[np.ndarray, " n"]:
-        """Return the tickets of the rows of a block, as integers in float64."""
+    def _drawn(self, data: Stream, block: int, rows: Rows | None, at: np.ndarray) -> DrawnRows:
+        """Return the rows of a block that hold the tickets `at` fractions of them, from 0 to 1."""
         if isinstance(self.scores, BlockScores):
-            return tickets_of(self.scores.shares(data, block, rows))
+            assert rows is not None
+            return self.scores.drawn(data, block, rows, at)
         begin = block * data.block_length
-        return TICKETS[self.scores[begin : begin + data.block_length]]
+        tickets = TICKETS[self.scores[begin : begin + data.block_length]]
+        ends = np.cumsum(tickets)
+        number = np.floor(at * ends[-1])
+        offset = np.minimum(np.searchsorted(ends, number, side="right"), len(tickets) - 1)
+        return DrawnRows(offset, tickets[offset], float(ends[-1]))
 
 
 def shares_of(scores: np.ndarray, scale: float) -> Float[np.ndarray, " n"]:
@@ -156,6 +172,31 @@ def _room(data: Stream, count: int) -> PyTree[np.ndarray]:
     return jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), data.sample)
 
 
+def _lengthened(x: np.ndarray, fill: Any) -> np.ndarray:
+    """Return a vector with `fill` after its end, up to a power of two."""
+    return np.pad(x, (0, (1 << max(len(x) - 1, 0).bit_length()) - len(x)), constant_values=fill)
+
+
 @compile_untuned
 def _scored(scores: Any, rows: PyTree) -> Array:
     return jnp.asarray(scores(rows))
+
+
+@compile_untuned
+def _found(
+    scores: Float[Array, " n"],
+    count: Int[Array, ""] | np.int32,
+    changed: Int[Array | np.ndarray, " k"],
+    changed_scores: Float[Array | np.ndarray, " k"],
+    scale: Float[Array | np.ndarray, ""],
+    at: Float[Array | np.ndarray, " m"],
+) -> tuple[Int[Array, " m"], Float[Array, " m"], Float[Array, ""]]:
+    """Return what `DrawnRows` holds. Tickets are integers, whose sums are exact in float64."""
+    scores = jnp.asarray(scores, jnp.float64).at[changed].set(changed_scores, mode="drop")
+    valid = jnp.arange(len(scores), dtype=jnp.int32) < count
+    shares = jnp.where(scale > 0, scores / jnp.where(scale > 0, scale, 1), 1)
+    tickets = jnp.where(valid, jnp.rint(_FINE * (1 + shares)), 0)
+    ends = jnp.cumsum(tickets)
+    offset = jnp.searchsorted(ends, jnp.floor(at * ends[-1]), side="right")
+    offset = jnp.minimum(offset, count - 1)
+    return offset, tickets[offset], ends[-1]

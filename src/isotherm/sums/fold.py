@@ -107,7 +107,7 @@ def _fold_own_blocks(
     chosen = spread.over(data.width * data.num_rows) or devices.current()[:1]
     rows_each = -(-data.block_length // len(chosen))
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows_each, *x.shape[1:]), x.dtype), data.sample)
-    length = _block_length(one, numbers_per_row)
+    length = _block_length(one, numbers_per_row, data.width * data.num_rows)
     total = _nothing(f, one, args, length)
     several = spread.BlockFold(f, args, effort, chosen) if len(chosen) > 1 else None
     total = total if several is None else several.zero(total)
@@ -147,7 +147,7 @@ def each(
     - `block_length`: the number of rows in a block; `None` chooses it by the numbers in a row.
     - `work`: numbers that all calls of this program compute, if these are more than the numbers in the data.
     """
-    length = _block_length(data, numbers_per_row) if block_length is None else block_length
+    length = _block_length(data, numbers_per_row, work) if block_length is None else block_length
     run = EACHES[_effort(data, work)]
     return run(f, data, args, length)
 
@@ -161,7 +161,7 @@ def each_on_devices(
         return each(f, jax.tree.map(put, data), *args, numbers_per_row=numbers_per_row, work=work)
     rows_each = -(-num_rows(data) // len(chosen))
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows_each, *x.shape[1:]), x.dtype), data)
-    length = _block_length(one, numbers_per_row)
+    length = _block_length(one, numbers_per_row, work)
     return spread.each_of(f, data, args, length, _effort(data, work), chosen)
 
 
@@ -169,10 +169,11 @@ def _width(data: PyTree) -> int:
     return sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(data))
 
 
-def _block_length(data: PyTree, numbers_per_row: int) -> int:
+def _block_length(data: PyTree, numbers_per_row: int, work: int = 0) -> int:
+    """Return the rows in a block of `data`. `work` counts numbers, if these are only a part of all."""
     width = _width(data)
     fewest, most = _NUMBERS.get(jax.default_backend(), _NUMBERS_ELSEWHERE)
-    numbers = min(max(fewest, width * num_rows(data) // 64), most)
+    numbers = min(max(fewest, max(work, width * num_rows(data)) // 64), most)
     width = max(width, numbers_per_row, 1)
     fewest_rows = max(1, min(_FEWEST_ROWS, _MOST_NUMBERS // width))
     length = min(num_rows(data), max(fewest_rows, numbers // width))

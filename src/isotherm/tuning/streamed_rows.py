@@ -191,7 +191,7 @@ def _measured(
         found = each_on_devices(
             _Codes(roots), same_length, on_scale, numbers_per_row=_NUMBERS_PER_ROW, work=work
         )
-        coded = np.stack([np.asarray(x)[:count] for x in found])
+        coded = {k: np.asarray(found[k])[:count] for k in _ORDERS}
         for k, x in enumerate(found):
             counts[k, b] = _counts(x, count)
         for k in _ORDERS:

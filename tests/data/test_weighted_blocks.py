@@ -78,3 +78,40 @@ def test_codes_are_within_five_per_cent():
     coded = SHARES[np.asarray(encoded(shares))]
     assert np.abs(coded / shares - 1).max() < 0.045
     assert np.asarray(encoded(np.array([0.0, 1e30], np.float32))).tolist() == [0, 255]
+
+
+def test_rows_beyond_32_bits_are_found(monkeypatch):
+    """Numbers of rows do not fit into 32 bits: each row found must carry its own number, also from the last block."""
+    monkeypatch.setattr(stream, "_HELD", 0)
+    monkeypatch.setattr(stream, "_BLOCK", 2**12)
+    monkeypatch.setattr(stream, "_BLOCK_ON_DEVICE", 2**12)
+    source = iso.data.generated(lambda number: {"number": number, "share": 1.0 + number[1] % 3}, 2**33)
+    sample = source.take(np.arange(4096))
+    length = stream.block_length_of(source)
+    data = stream.Stream(source, "", _dtypes(source), length, sample, np.arange(4096), "")
+    totals = np.ones(data.num_blocks)
+    totals[-1] = 0.5 * data.num_blocks
+    scores = BlockScores(_share, False, 1.0, np.zeros(0, np.int64), np.zeros(0))
+    plan = WeightedBlocks(totals, scores, Drawn(sample, None))
+    drawn = plan.found(data, np.asarray(words(jax.random.key(3), 100)))
+    high, low = np.asarray(drawn.rows["number"], np.int64).T
+    number = (high << 32) + low
+    assert (number >= 2**33 - length).sum() > 10
+    assert number.max() < 2**33
+    shares = 1.0 + low % 3
+    assert np.array_equal(np.asarray(drawn.rows["share"]), shares.astype(np.float32))
+    block = number // length
+    expected = _sum_of_tickets(data, block) * totals.sum() / (2**33 * totals[block] * tickets_of(shares))
+    assert np.allclose(drawn.weights, expected, rtol=1e-5)
+
+
+def _dtypes(source):
+    return tuple(np.dtype(x.dtype) for x in jax.tree.leaves(source.row))
+
+
+def _sum_of_tickets(data, blocks):
+    """Return the tickets of all rows of each block."""
+    each = {
+        b: tickets_of(np.asarray(data.block(int(b))["share"], np.float64)).sum() for b in np.unique(blocks)
+    }
+    return np.array([each[b] for b in blocks])

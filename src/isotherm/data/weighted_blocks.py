@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree, UInt8
+from jaxtyping import Array, Float, Int, Int64, PyTree, UInt8
 
 from isotherm.compilation import compile_untuned
 from isotherm.data.fed import ByWords, fractions
@@ -48,13 +48,13 @@ class BlockScores(eqx.Module):
             scale = np.asarray(self.scale, np.float64)
             found = _found(scores, np.int32(count), index, new, scale, _lengthened(at, 0.0))
             offset, tickets, total = jax.device_get(found)
-        return DrawnRows(offset[: len(at)], tickets[: len(at)], float(total))
+        return DrawnRows(offset[: len(at)].astype(np.int64), tickets[: len(at)], float(total))
 
 
 class DrawnRows(NamedTuple):
     """Rows of a block drawn by their tickets: their places and tickets, and all tickets of the block."""
 
-    offset: Int[np.ndarray, " n"]
+    offset: Int64[np.ndarray, " n"]
     tickets: Float[np.ndarray, " n"]
     total: float
 

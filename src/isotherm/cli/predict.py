@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, probability, seed
-from isotherm.cli.messages import fail, printer
+from isotherm.cli.messages import complain, fail, printer, say
 
 if TYPE_CHECKING:
     from isotherm.tables.scored import Scored
@@ -85,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     from isotherm.tables.reader import open_table
     from isotherm.tables.scored import Scored
 
-    began, say, scored = time.perf_counter(), printer(options), Scored()
+    began, tell, scored = time.perf_counter(), printer(options), Scored()
     draws, summary, diagnosis = read_run(options.run_folder)
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
     assessment = summary if diagnosis is None else diagnosis
@@ -100,15 +99,15 @@ def _run(options: argparse.Namespace) -> int:
     names, num_draws = write_predictions(options.out, parts, scored)
     code = 1 if assessment.problems else 0
     if code:
-        print(f"isotherm: {assessment.verdict}", file=sys.stderr)
-    say(f"{draws.about.title}: {scored.rows:,} rows, {num_draws:,} draws")
+        complain(assessment.verdict)
+    tell(f"{draws.about.title}: {scored.rows:,} rows, {num_draws:,} draws")
     if scored.empty:
-        say(f"{scored.empty:,} rows have a missing value; their predictions are empty")
+        tell(f"{scored.empty:,} rows have a missing value; their predictions are empty")
     if model.model == "logistic":
-        say(f"`probability` is the probability of {model.target} = {model.classes[1]}")
+        tell(f"`probability` is the probability of {model.target} = {model.classes[1]}")
     if scored.scores is not None:
-        say(f"\nscored against `{model.target}` of the table\n{scored.density}{scored.scores}")
-    say(f"predictions {options.out}: {', '.join(names)}")
+        tell(f"\nscored against `{model.target}` of the table\n{scored.density}{scored.scores}")
+    tell(f"predictions {options.out}: {', '.join(names)}")
     if options.json:
         from isotherm.reporting.to_json import plain
 
@@ -126,7 +125,7 @@ def _run(options: argparse.Namespace) -> int:
             "seconds": round(time.perf_counter() - began, 1),
             "files": [str(options.out)],
         }
-        print(json.dumps(plain(record)))
+        say(json.dumps(plain(record)))
     return code
 
 

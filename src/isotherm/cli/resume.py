@@ -32,7 +32,7 @@ def add_resume(commands: Subparsers) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print a single JSON object and nothing else")
     add_distributed(parser)
-    parser.set_defaults(run=resume)
+    parser.set_defaults(run=resume, begun=True)
 
 
 def resume(options: argparse.Namespace) -> int:

@@ -1,9 +1,25 @@
 """Writing predictions to a file, some rows at a time."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "＝",
+    "＋",
+    "－",
+    "＠",
+)  # what a cell with a formula begins with
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,12 +59,22 @@ def _csv(file: IO[bytes]) -> Writer:
 
     def write(frame: "pd.DataFrame") -> None:
         nonlocal is_first
-        frame.to_csv(
-            file, index=False, header=is_first, float_format="%.7g"
-        )  # all the digits of a 32-bit float
+        frame = frame.rename(columns=as_cell).apply(_as_cells)
+        # All the digits of a 32-bit float.
+        frame.to_csv(file, index=False, header=is_first, float_format="%.7g", errors="backslashreplace")
         is_first = False
 
     return write, lambda: None
+
+
+def as_cell(text: Any) -> Any:
+    """Return text that a spreadsheet shows as it is: an apostrophe goes before what it would take for a formula."""
+    is_formula = isinstance(text, str) and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
+
+
+def _as_cells(column: "pd.Series") -> "pd.Series":
+    return column if column.dtype.kind == "f" else column.map(as_cell)
 
 
 def _parquet(file: IO[bytes]) -> Writer:

@@ -1,6 +1,7 @@
 """Log-likelihoods of rows: averaged over the posterior, and at each draw for ArviZ."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class LogLikelihood(Printed):
         """The sum over rows."""
         return float(self.rows.sum())
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
+    def _parts(self) -> Iterator[Any]:
         yield f"log predictive density per row: {self.mean:.5g} ± {self.standard_error:.2g}"
         yield f"{len(self.rows):,} rows, {self.num_draws:,} draws"
 

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from isotherm import forks as forks
+from isotherm import signals as signals
 
 # Names and their modules, which are loaded on first use: `import isotherm` stays light.
 _LATER = {
@@ -113,12 +114,13 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f"isotherm.{name}")
-    if name not in _LATER:
+    if name not in _LATER and name not in _PACKAGES:
         raise AttributeError(f"module 'isotherm' has no attribute {name!r}")
-    globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
-    return globals()[name]
+    with signals.deferred():  # an interruption inside the imports of JAX could be lost, or crash
+        if name in _PACKAGES:
+            return importlib.import_module(f"isotherm.{name}")
+        globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -5,11 +5,10 @@ And an interpreter that is interrupted while JAX compiles may crash when it ends
 """
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-
-import jax
 
 _MOST_HELD = 2  # presses of Ctrl-C; the next is raised wherever it comes
 _held = 0
@@ -57,10 +56,18 @@ def check() -> None:
     global _held
     if _held and threading.current_thread() is threading.main_thread():
         _held = 0
-        for array in jax.live_arrays():
-            with suppress(Exception):  # one that was given away, or whose computation failed
-                array.block_until_ready()
+        _wait()
         raise KeyboardInterrupt
+
+
+def _wait() -> None:
+    """Wait for computations that are under way."""
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX has no public name for it
+    if bridge is None or not bridge.backends_are_initialized():
+        return
+    for array in sys.modules["jax"].live_arrays():
+        with suppress(Exception):  # one that was given away, or whose computation failed
+            array.block_until_ready()
 
 
 def _hold(number: int, frame: object) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import isotherm as iso
+import isotherm.sampling.resume  # before a test replaces what it imports
 from isotherm.cli import cost, main
 from isotherm.cli.commands import COMMANDS
 from isotherm.cli.cost import Cost

@@ -13,7 +13,7 @@ TERMINATED = 128 + signal.SIGTERM  # the exit code of a process that SIGTERM end
 class Stopped(threading.Event):
     """Set when a run is to end after its current chunk.
 
-    `terminated` tells that SIGTERM asked for it, and `at_once` that Ctrl-C was pressed twice: the draws are stored and
+    `terminated` tells that SIGTERM asked for it, and `at_once` that Ctrl-C was pressed twice: draws are stored and
     not returned.
     """
 

@@ -114,7 +114,7 @@ def test_errors_of_tables_show_names_on_one_line():
     name = "a\n\x1b[2J"
     columns = {name: np.array([1.0, np.nan, 2.0]), "y": np.array([1.0, 2.0, 3.0])}
     for target, features in (("y", [name]), (name, ["y"]), ("absent", None), ("y", ["absent"])):
-        with pytest.raises(ValueError, match="must be|must have") as caught:
+        with pytest.raises(ValueError, match=r"must be|must have") as caught:
             regression("linear", columns, target, features)
         assert is_shown_safely(str(caught.value), lines=False)
         assert target == "absent" or features == ["absent"] or r"`a\n\x1b[2J`" in str(caught.value)

@@ -61,7 +61,7 @@ def _csv(file: IO[bytes]) -> Writer:
 def _fields(column: Any) -> list[str]:
     if column.dtype.kind == "f":  # all the digits of a 32-bit float
         return ["" if math.isnan(x) else f"{x:.7g}" for x in column.tolist()]
-    return ["" if x is None else _field(str(x)) for x in column.tolist()]
+    return ["" if x is None or x != x else _field(str(x)) for x in column.tolist()]
 
 
 def _field(text: str) -> str:

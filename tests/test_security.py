@@ -140,7 +140,9 @@ def test_a_json_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [x.name for x in tmp_path.iterdir()] == ["settings.json"]
 
 
-@pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "isotherm.files:write_text", "builtins:eval"])
+@pytest.mark.parametrize(
+    "name", ["os:system", "subprocess:Popen", "isotherm.files:write_text", "builtins:eval"]
+)
 def test_stored_objects_are_of_no_other_classes_than_those_of_the_library(name):
     node = {"class": name, "fields": {}}
     with pytest.raises(ValueError, match=r"is not a (data )?class"):

@@ -167,6 +167,7 @@ columns of the output:
   for three or more classes (softmax)
     probability_CLASS    posterior mean of the probability of each class
     predicted            the most probable class
+  in CSV files an apostrophe goes before text that a spreadsheet would take for a formula
 
 example:
   isotherm sample spec.toml --out run

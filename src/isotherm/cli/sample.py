@@ -188,8 +188,8 @@ example:
 
   isotherm sample my_model.py:make                 # make() returns (posterior, data, init)
 
-Ctrl-C stops the run and reports on the draws made so far; SIGTERM stops it at once. In both cases, and after a
-crash, `isotherm resume run` goes on where it stopped.
+Ctrl-C stops the run and reports on the draws made so far; a second one stops it at once. SIGTERM stores the draws and
+stops. In all cases, and after a crash, `isotherm resume run` goes on where it stopped.
 
 exit status:
   0    the run is complete, and no fault was found

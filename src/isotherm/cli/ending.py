@@ -33,8 +33,10 @@ def end_at_second_interrupt() -> None:
     """Let a second Ctrl-C end the process within a second, whatever it does.
 
     Python calls handlers of signals between its own steps: a long program of JAX would have to end first. The first
-    second is for a run that is about to store its draws.
+    second is for a run that is about to store its draws. On Windows nothing changes.
     """
+    if os.name != "posix":
+        return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

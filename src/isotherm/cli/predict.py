@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, probability, seed
 from isotherm.cli.messages import complain, fail, printer, say
+from isotherm.signals import deferred
 
 if TYPE_CHECKING:
     from isotherm.tables.scored import Scored
@@ -71,7 +72,8 @@ def predict(options: argparse.Namespace) -> int:
     if options.out.resolve() == Path(options.table).resolve():
         return fail(options, f"{options.out} is the input table; use --out to write elsewhere")
     try:
-        return _run(options)
+        with deferred():
+            return _run(options)
     except (ImportError, OSError, ValueError, TypeError, KeyError) as error:
         return fail(options, str(error))
 

@@ -14,6 +14,7 @@ from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.prediction.blocks import blocks, chosen, in_a_row, log_means
 from isotherm.printed import Printed
+from isotherm.signals import deferred
 from isotherm.sums.fold import num_rows
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ def log_likelihood(
     data, _ = _checked(posterior, data, rows_at_once)
     params = in_a_row(chosen(draws, draws_used))
     parts = []
-    for rows, values in log_means(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
-        _refuse_nan(values, rows)
-        parts.append(values)
+    with deferred():
+        for rows, values in log_means(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
+            _refuse_nan(values, rows)
+            parts.append(values)
     return LogLikelihood(np.concatenate(parts), num_rows(params))
 
 

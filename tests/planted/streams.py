@@ -51,8 +51,8 @@ STREAMS = (
         "one-random-number-for-block-and-row",
         "The number that draws a block also draws the row in it.",
         "WeightedBlocks.found",
-        "number = np.floor(row_fraction[places] * tickets_end[-1])",
-        "number = np.floor(block_fraction[places] * tickets_end[-1])",
+        "drawn = self._drawn(data, b, read, row_fraction[places])",
+        "drawn = self._drawn(data, b, read, block_fraction[places])",
         BLOCKS,
     ),
     Bug(

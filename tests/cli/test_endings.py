@@ -84,7 +84,8 @@ def ended(code, *arguments, timeout=120):
 @pytest.mark.parametrize("module", ["isotherm.cli.commands", "jax", "equinox"])
 def test_ctrl_c_in_an_import_ends_the_command_without_a_traceback(module):
     done = ended(IN_AN_IMPORT, module)
-    assert (done.returncode, done.stderr) == (130, "isotherm: interrupted; nothing was written\n")
+    assert (done.returncode, done.stderr.partition(";")[0].strip()) == (130, "isotherm: interrupted")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow

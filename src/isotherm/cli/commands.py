@@ -16,6 +16,7 @@ from isotherm.cli.resume import add_resume
 from isotherm.cli.sample import add_sample
 from isotherm.cli.validate import add_validate
 from isotherm.cli.watch import add_watch
+from isotherm.signals import deferred
 
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
     add_sample,
@@ -32,6 +33,20 @@ COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
 
 def run(arguments: Sequence[str]) -> int:
     """Run `isotherm ARGUMENTS` and return the exit code."""
+    try:
+        with deferred():
+            options = _options(arguments)
+        return options.run(options)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    except (ImportError, OSError) as error:
+        complain(str(error))
+        return 2
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of the command, and `run`. Sets up the cache of compiled programs."""
     parser = Parser(
         prog="isotherm",
         description="Bayesian sampling with noisy gradients, at the right temperature.",
@@ -44,16 +59,9 @@ def run(arguments: Sequence[str]) -> int:
         add(commands)
     options = parser.parse_args(arguments)
     options.arguments = list(arguments)
-    try:
-        with contextlib.suppress(OSError):  # a home that cannot be written to
-            isotherm.keep_compiled()
-        return options.run(options)
-    except KeyboardInterrupt:
-        complain("interrupted; nothing was written")
-        return 130
-    except (ImportError, OSError) as error:
-        complain(str(error))
-        return 2
+    with contextlib.suppress(OSError):  # a home that cannot be written to
+        isotherm.keep_compiled()
+    return options
 
 
 _EXAMPLE = """\

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from isotherm.cli.distributed import is_first
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.errors import IsothermWarning
-from isotherm.signals import deferred
+from isotherm.signals import check
 from isotherm.text import visible_lines
 
 if TYPE_CHECKING:
@@ -89,10 +89,12 @@ def explained(options: argparse.Namespace, work: Callable[[], int], *, own_code:
     from isotherm.chains.interruption import TERMINATED
 
     try:
-        with deferred(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("always", IsothermWarning)
             warnings.showwarning = _warn  # pyrefly: ignore
-            return work()
+            code = work()
+        check()
+        return code
     except KeyboardInterrupt:
         return fail(options, f"interrupted; {_what_is_left(options)}", code=130)
     except SystemExit as end:

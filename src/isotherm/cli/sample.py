@@ -10,7 +10,7 @@ from isotherm.cli.arguments import Subparsers, add_command, seed
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import complain, fail, printer, say
-from isotherm.signals import immediate
+from isotherm.signals import deferred, immediate
 
 if TYPE_CHECKING:
     from isotherm.cli.spec import Problem, Spec
@@ -83,7 +83,8 @@ def sample(options: argparse.Namespace) -> int:
             join(options)
         except ValueError as error:
             return fail(options, str(error))
-    code = _sample(options)
+    with deferred():
+        code = _sample(options)
     if options.distributed:
         leave(code)
     return code

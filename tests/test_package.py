@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import isotherm as iso
+from isotherm import keys
 
 CONTRACT = (
     *("Posterior", "WithReplacement", "WithoutReplacement", "RandomBlocks", "Reshuffled"),
@@ -43,7 +44,7 @@ def test_public_names_are_there_and_documented():
 
 
 def test_folds_of_keys_are_all_different():
-    folds = [value for name, value in vars(iso.keys).items() if name.isupper()]
+    folds = [value for name, value in vars(keys).items() if name.isupper()]
     assert len(folds) == len(set(folds)) > 10
     assert min(folds) >= 2**31
 

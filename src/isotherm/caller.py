@@ -1,32 +1,19 @@
 """Where the library may be called from: not inside a transformation of JAX, nor in a fork of a process with JAX."""
 
-import os
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-_forked = False  # whether this process is a copy, by `fork`, of one in which JAX had started its threads
-
-
-def _after_fork() -> None:
-    global _forked
-    from jax._src import xla_bridge  # JAX has no public name for it
-
-    _forked = _forked or xla_bridge.backends_are_initialized()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
+from isotherm.forks import is_fork_of_jax
 
 _DEEPEST = 200  # levels of containers in an argument; JAX fails at about a thousand
 
 
 def check_caller(function: str, **arguments: PyTree) -> None:
     """Raise if `function` is called where it cannot compute. `arguments` are those that may hold traced arrays."""
-    if _forked:
+    if is_fork_of_jax():
         raise RuntimeError(
             f"`{function}` must not be called in a process made by `fork` after JAX was used: the threads of JAX are "
             'missing in it, and it would hang. Use `multiprocessing.get_context("spawn")`, or make the processes '

@@ -13,6 +13,8 @@ from typing import Any, TypeVar, cast
 import equinox as eqx
 import jax
 
+from isotherm import signals
+
 F = TypeVar("F", bound=Callable)
 
 _MOST_FUNCTIONS = 8  # whose programs are kept
@@ -22,9 +24,9 @@ _functions: dict[Any, None] = {}  # those that programs have been compiled for s
 
 def compile_fully(f: F) -> F:
     """Return `eqx.filter_jit(f)`, whose programs `drop_old_programs` can drop."""
-    compiled = eqx.filter_jit(f)
-    _programs.append(compiled)
-    return cast(F, compiled)
+    program = eqx.filter_jit(f)
+    _programs.append(program)
+    return _interruptible(f, lambda: program)
 
 
 def drop_old_programs(*functions: Callable | None) -> None:
@@ -92,8 +94,16 @@ def _compiled(f: F, options: dict[str, Any]) -> F:
         _programs.append(program)
         return program
 
+    return _interruptible(f, compiled)
+
+
+def _interruptible(f: F, program: Callable[[], Callable]) -> F:
+    """Return a function that calls the program, and then raises an interruption that was held back meanwhile."""
+
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return compiled()(*args, **kwargs)
+        result = program()(*args, **kwargs)
+        signals.check()
+        return result
 
     return cast(F, call)

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from isotherm.text import visible
+
 
 class IsothermWarning(UserWarning):
     """Warns that the run continues but its result may not be what was asked for."""
@@ -28,7 +30,7 @@ def describe(value: Any) -> str:
         text = _described(value)
     except Exception:  # `value` may be an object of any library, and its text may be too long to make
         text = f"an object of type `{type(value).__name__}`"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return visible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 def _described(value: Any) -> str:
@@ -50,7 +52,7 @@ def must(
 ) -> Exception:
     """The exception "`name` must be RULE; got VALUE. REPAIR"."""
     text = f"`{name}` must be {rule}; got {describe(value)}."
-    return error(f"{text} {repair}".rstrip())
+    return error(visible(f"{text} {repair}".rstrip()))
 
 
 def check_count(name: str, value: Any, *, minimum: int, below: int | None = None, repair: str = "") -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from isotherm.errors import DamagedFileError
+from isotherm.text import visible
 
 _CHECKSUM = "sha256"  # key of the checksum in a JSON file
 _LONGEST_NAME = (
@@ -135,9 +136,8 @@ def damaged(
 ) -> DamagedFileError:
     """Return the error for a file that is damaged or was not written by isotherm."""
     text = f"{type(why).__name__}: {why}" if isinstance(why, KeyError) else str(why) or type(why).__name__
-    return DamagedFileError(
-        f"{os.fspath(path)} is damaged, or was not written by isotherm: {text.rstrip('.')}. {repair}"
-    )
+    place, reason = visible(os.fspath(path)), visible(text.rstrip("."))
+    return DamagedFileError(f"{place} is damaged, or was not written by isotherm: {reason}. {repair}")
 
 
 def write_json(path: str | os.PathLike[str], record: dict[str, Any]) -> None:

@@ -1,17 +1,32 @@
 """Records that print as a table."""
 
-from typing import ClassVar
+import abc
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 
-class Printed:
-    """A base class that prints what `__rich_console__` shows, `width` columns wide. Dataclasses need `repr=False`."""
+class Printed(abc.ABC):
+    """A base class that prints the lines and tables of `_parts`, `width` columns wide. Dataclasses need `repr=False`.
+
+    Strings are text: neither markup of Rich nor control characters in them take effect.
+    """
 
     width: ClassVar[int] = 110
 
-    def __str__(self) -> str:
-        from rich.console import Console
+    @abc.abstractmethod
+    def _parts(self) -> Iterator[Any]:
+        """Yield the lines and tables, from top to bottom."""
 
-        console = Console(width=self.width, force_terminal=False)
+    def __rich_console__(self, console, options) -> Iterator[Any]:  # noqa: ANN001
+        from isotherm.terminal import literal
+
+        for part in self._parts():
+            yield literal(part) if isinstance(part, str) else part
+
+    def __str__(self) -> str:
+        from isotherm.terminal import new_console
+
+        console = new_console(width=self.width, force_terminal=False)
         with console.capture() as capture:
             console.print(self)
         return capture.get()

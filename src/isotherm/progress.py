@@ -4,6 +4,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from isotherm.text import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -38,13 +40,14 @@ class Progress:
         if not self.show:
             return self
         from rich import progress
-        from rich.console import Console
 
-        self.console = Console(stderr=True) if self.console is None else self.console
+        from isotherm.terminal import new_console
+
+        self.console = new_console(stderr=True) if self.console is None else self.console
         if not (self.console.is_terminal or self.console.is_jupyter):
             return self
-        text = progress.TextColumn("{task.description}")
-        figures = progress.TextColumn("{task.fields[figures]}")
+        text = progress.TextColumn("{task.description}", markup=False)
+        figures = progress.TextColumn("{task.fields[figures]}", markup=False)
         if self.total is None:
             columns = (progress.SpinnerColumn(), text, figures, progress.TimeElapsedColumn())
         else:
@@ -53,7 +56,7 @@ class Progress:
             columns = (*columns, progress.TimeRemainingColumn(compact=True))
         self.bar = progress.Progress(*columns, console=self.console, transient=self.total is None)
         self.bar.start()
-        self.task = self.bar.add_task(self.title, total=self.total, figures="")
+        self.task = self.bar.add_task(visible(self.title), total=self.total, figures="")
         return self
 
     @property
@@ -64,7 +67,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Show `text` beside the bar."""
         if self.bar is not None:
-            self.bar.update(self.task, figures=text)
+            self.bar.update(self.task, figures=visible(text))
 
     def advance(self, work: int | float = 1) -> None:
         """Count more work as done."""
@@ -78,7 +81,7 @@ class Progress:
             elapsed, share = time.perf_counter() - self.began, self.done / max(self.total or 0.0, 1e-9)
             left = f", about {elapsed / share - elapsed:.0f} s left" if 0 < share < 1 else ""
             line = f"{self.title}: {text}, {share:.0%} after {elapsed:.0f} s{left}"
-            self.console.print(line, highlight=False)
+            self.console.print(visible(line), highlight=False, markup=False, emoji=False)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

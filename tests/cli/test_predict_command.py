@@ -202,13 +202,16 @@ def test_a_file_is_replaced_only_with_force(folder, capsys):
 
 @pytest.mark.parametrize(("error", "code"), [(OSError("disk full"), 2), (KeyboardInterrupt(), 130)])
 def test_a_file_is_written_whole_or_not_at_all(error, code, folder, monkeypatch, capsys):
-    def half(_, file, **__):
-        file.write(b"mean,low")
-        raise error
+    def half(file):
+        def write(_):
+            file.write(b"mean,low")
+            raise error
+
+        return write, lambda: None
 
     (folder / "predictions.csv").write_text("mine")
     before = {path.name for path in folder.iterdir()}
-    monkeypatch.setattr(pd.DataFrame, "to_csv", half)
+    monkeypatch.setattr("isotherm.cli.written._csv", half)
     assert main(["predict", "run", "new.csv", "--force"]) == code
     assert (folder / "predictions.csv").read_text() == "mine"
     assert {path.name for path in folder.iterdir()} == before

@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 
 import isotherm as iso
-from isotherm.cli import COMMANDS, cost, main
+import isotherm.sampling.resume  # before a test replaces what it imports
+from isotherm.cli import cost, main
+from isotherm.cli.commands import COMMANDS
 from isotherm.cli.cost import Cost
 from isotherm.cli.examples import example
 from isotherm.cli.sample import _MODELS

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import isotherm as iso
+import isotherm.sampling.resume  # before a test replaces what it imports
 from isotherm.cli import cost, main, spec
 from isotherm.cli.cost import Cost
 from isotherm.cli.spec import make_problem, read_spec

@@ -12,6 +12,7 @@ from planted.steps import STEPS
 from planted.streams import STREAMS
 from planted.sums import SUMS
 from planted.symmetric import SYMMETRIC
+from planted.text import TEXT
 from planted.tuned import TUNED
 
 BUGS: tuple[Bug, ...] = (
@@ -27,4 +28,5 @@ BUGS: tuple[Bug, ...] = (
     *RUNS,
     *TUNED,
     *OUTPUTS,
+    *TEXT,
 )

@@ -52,6 +52,15 @@ AREAS = {
         "tables/",
         "models/",
     ),
+    "Names, code of the user, and the end of a run": (
+        "text.py",
+        "terminal.py",
+        "loading.py",
+        "signals.py",
+        "plots/",
+        "reporting/",
+        "cli/",
+    ),
 }
 
 

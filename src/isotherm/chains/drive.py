@@ -158,6 +158,8 @@ def drive(
         save(now=True)
     if stopped.terminated and stop is None:
         raise SystemExit(TERMINATED)
+    if stopped.at_once:
+        raise KeyboardInterrupt
     lanes, last_finite, anchors = placement.together((lanes, last_finite, program.anchors))
     return Outcome(
         kept=recorder.result(lanes),

@@ -11,16 +11,21 @@ TERMINATED = 128 + signal.SIGTERM  # the exit code of a process that SIGTERM end
 
 
 class Stopped(threading.Event):
-    """Set when a run is to end after its current chunk. `terminated` tells that SIGTERM asked for it."""
+    """Set when a run is to end after its current chunk.
 
-    terminated = False
+    `terminated` tells that SIGTERM asked for it, and `at_once` that Ctrl-C was pressed twice: draws are stored and
+    not returned.
+    """
+
+    terminated, at_once = False, False
 
 
 @contextmanager
 def interruptible(*, terminated: bool) -> Iterator[Stopped]:
-    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second Ctrl-C raises.
+    """Yield an event that Ctrl-C sets, so that the current chunk is finished and kept. A second one sets `at_once`.
 
-    If `terminated`, SIGTERM sets it too: that is how a cluster ends a process.
+    A third is raised where it comes, which may be inside of JAX. If `terminated`, SIGTERM sets the event too: that is
+    how a cluster ends a process.
     """
     stopped = Stopped()
     if threading.current_thread() is not threading.main_thread():
@@ -30,7 +35,9 @@ def interruptible(*, terminated: bool) -> Iterator[Stopped]:
     def stop(number: int, _: object) -> None:
         # A cluster may send SIGTERM to a process and to its parent, which passes it on.
         if stopped.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
+            if stopped.at_once:
+                raise KeyboardInterrupt
+            stopped.at_once = True
         stopped.terminated |= number == signal.SIGTERM
         stopped.set()
 

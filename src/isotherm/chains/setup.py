@@ -1,6 +1,8 @@
 """`Setup`: everything about a run except its length and its seed, chosen by hand or by a warm-up."""
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -105,7 +107,7 @@ class Setup(Printed):
         problem, coordinates = self.problem, self.kernel.preconditioner
         return self.with_gradient(gradient.bound(problem.density, problem.data, center, coordinates))
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
+    def _parts(self) -> Iterator[Any]:
         yield from table_of(self.reasons, self.passes, self.seconds)
 
 

@@ -1,65 +1,18 @@
-"""The command line. Each command is a module that adds its parser and sets `run` to the function that executes it."""
+"""The command line. Nothing that takes time is imported before Ctrl-C is handled."""
 
-import argparse
-import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import isotherm
-from isotherm.cli.arguments import Subparsers
-from isotherm.cli.bench import add_bench
-from isotherm.cli.data import add_data
-from isotherm.cli.predict import add_predict
-from isotherm.cli.report import add_report
-from isotherm.cli.reproduce import add_reproduce
-from isotherm.cli.resume import add_resume
-from isotherm.cli.sample import add_sample
-from isotherm.cli.validate import add_validate
-from isotherm.cli.watch import add_watch
-
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
-    add_sample,
-    add_resume,
-    add_watch,
-    add_predict,
-    add_report,
-    add_reproduce,
-    add_validate,
-    add_bench,
-    add_data,
-)
+from isotherm.cli.ending import end_at_second_interrupt, leave_if_ended, quiet_imports
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `isotherm ARGUMENTS` and return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="isotherm",
-        description="Bayesian sampling with noisy gradients, at the right temperature.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("-V", "--version", action="version", version=f"isotherm {isotherm.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in COMMANDS:
-        add(commands)
-    options = parser.parse_args(arguments)
-    options.arguments = sys.argv[1:] if arguments is None else list(arguments)
-    with contextlib.suppress(OSError):  # a home that cannot be written to
-        isotherm.keep_compiled()
-    try:
-        return options.run(options)
-    except KeyboardInterrupt:
-        print("isotherm: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    except (ImportError, OSError) as error:
-        print(f"isotherm: {error}", file=sys.stderr)
-        return 2
-
-
-_EXAMPLE = """\
-example:
-  isotherm sample --example logistic > spec.toml   # then set the file and column names in it
-  isotherm sample spec.toml --out run              # writes run/report.html and run/draws.iso
-  isotherm resume run                              # goes on with it if it was ended
-  isotherm predict run new.csv                     # writes predictions.csv, one line per row of new.csv
-"""
+    """Run `isotherm ARGUMENTS`, by default those of this process, and return the exit code."""
+    if arguments is None:
+        end_at_second_interrupt()
+    with quiet_imports():
+        from isotherm.cli.commands import run
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        leave_if_ended(code)
+    return code

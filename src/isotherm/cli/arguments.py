@@ -2,9 +2,19 @@
 
 import argparse
 import textwrap
-from typing import Any
+from typing import Any, NoReturn
+
+from isotherm.text import visible_lines
 
 Subparsers = Any  # argparse has no public name for it
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors show control characters of arguments as escapes."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and end the process."""
+        argparse.ArgumentParser.error(self, visible_lines(message))
 
 
 def add_command(

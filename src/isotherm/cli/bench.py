@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command, widths
+from isotherm.cli.messages import complain, say
 
 
 def add_bench(commands: Subparsers) -> None:
@@ -48,25 +49,24 @@ def bench(options: argparse.Namespace) -> int:
     """Run the benchmark, print its tables and the path of the results; return the exit code."""
     import json
 
-    from rich.console import Console
-
     from isotherm.studies.bench import sizes
     from isotherm.studies.bench.bench import bench as run
     from isotherm.studies.bench.bench import plan
+    from isotherm.terminal import new_console
 
     chosen = sizes.TINY if options.tiny else sizes.QUICK if options.quick else sizes.FULL
     if options.layers is not None:
         chosen = dataclasses.replace(chosen, layers=options.layers)
     if not plan(chosen, options.only):
-        print(f"isotherm: no row has {options.only!r} in its name", file=sys.stderr)
+        complain(f"no row has {options.only!r} in its name")
         return 2
     # A partial table must not overwrite the full one.
     out = Path("out", "bench-rows" if options.only else "bench") if options.out is None else options.out
     out.mkdir(parents=True, exist_ok=True)
     width = None if sys.stdout.isatty() else 160
-    console = Console(stderr=options.json, width=width)
+    console = new_console(stderr=options.json, width=width)
     results = run(out, chosen, console=console, only=options.only, quiet=options.json)
-    print(json.dumps(results, indent=1) if options.json else f"results  {out / 'bench.json'}")
+    say(json.dumps(results, indent=1) if options.json else f"results  {out / 'bench.json'}")
     return 0
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
+from isotherm.cli.messages import complain, say
 
 
 def add_data(commands: Subparsers) -> None:
@@ -42,11 +43,10 @@ def _add_convert(commands: Subparsers) -> None:
 def data(options: argparse.Namespace) -> int:
     """Print the list and return the exit code."""
     del options
-    from rich.console import Console
-
     from isotherm.data.sets.listing import show
+    from isotherm.terminal import new_console
 
-    show(Console() if sys.stdout.isatty() else Console(width=160))
+    show(new_console(width=None if sys.stdout.isatty() else 160))
     return 0
 
 
@@ -62,12 +62,12 @@ def convert(options: argparse.Namespace) -> int:
         rows = run(options.source, options.target, shuffle=options.shuffle)
     except ValueError as error:
         return _fail(str(error))
-    print(f"{rows:,} rows  {options.target}")
+    say(f"{rows:,} rows  {options.target}")
     return 0
 
 
 def _fail(message: str) -> int:
-    print(f"isotherm: {message}", file=sys.stderr)
+    complain(message)
     return 2
 
 

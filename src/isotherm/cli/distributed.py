@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from isotherm.cli.messages import fail
+from isotherm.cli.messages import complain, fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def watch(options: argparse.Namespace) -> int:
         )
     with tempfile.TemporaryDirectory(prefix="isotherm-") as folder:
         log = Path(folder) / "log"
-        command = [sys.executable, "-m", "isotherm.cli", *options.arguments]
+        command = [sys.executable, "-P", "-m", "isotherm.cli", *options.arguments]
         child = subprocess.Popen(command, env={**os.environ, _LOG: str(log)})
         # Ctrl-C at a terminal reaches the child too, which then ends the run and writes its draws.
         previous = [signal.signal(signal.SIGINT, lambda *_: None)]
@@ -153,5 +153,5 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     with contextlib.suppress(OSError):
-        print("isotherm: the process that started this one has ended", file=sys.stderr)
+        complain("the process that started this one has ended")
     os._exit(2)

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.distributed import is_first
-from isotherm.cli.messages import fail, printer
+from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.errors import IsothermWarning
+from isotherm.signals import check
+from isotherm.text import visible_lines
 
 if TYPE_CHECKING:
     from isotherm.cli.cost import Cost
@@ -53,7 +55,7 @@ def finish(
     if options.json:
         from isotherm.reporting.to_json import summary_to_json
 
-        print(
+        say(
             json.dumps(
                 {
                     "exit_code": code,
@@ -68,14 +70,14 @@ def finish(
             )
         )
         return code
-    say = printer(options)
-    say(f"\n{summary}" if diagnosis is None else f"\n{summary}\n{diagnosis}")
+    tell = printer(options)
+    tell(f"\n{summary}" if diagnosis is None else f"\n{summary}\n{diagnosis}")
     for file in files:
-        say(f"{file.stem:9} {file}")
+        tell(f"{file.stem:9} {file}")
     if not (options.out / "figures").exists():
-        say("The report has no figures: they need the extra `plots` (pip install 'isotherm[plots]').")
+        tell("The report has no figures: they need the extra `plots` (pip install 'isotherm[plots]').")
     if draws.record.interrupted:
-        say(f"To go on where the run stopped: isotherm resume {options.out}")
+        tell(f"To go on where the run stopped: isotherm resume {options.out}")
     return code
 
 
@@ -90,7 +92,9 @@ def explained(options: argparse.Namespace, work: Callable[[], int], *, own_code:
         with warnings.catch_warnings():
             warnings.simplefilter("always", IsothermWarning)
             warnings.showwarning = _warn  # pyrefly: ignore
-            return work()
+            code = work()
+        check()
+        return code
     except KeyboardInterrupt:
         return fail(options, f"interrupted; {_what_is_left(options)}", code=130)
     except SystemExit as end:
@@ -101,7 +105,7 @@ def explained(options: argparse.Namespace, work: Callable[[], int], *, own_code:
         return fail(options, str(error))
     except Exception as error:
         if own_code():
-            traceback.print_exc()
+            sys.stderr.write(visible_lines(traceback.format_exc()))
         return fail(options, str(error) or type(error).__name__)
 
 
@@ -109,6 +113,8 @@ def _what_is_left(options: argparse.Namespace) -> str:
     """Return what the user can do with what was written."""
     from isotherm.cli.folder import DRAWS, SETTINGS, STORE
 
+    if not options.begun:  # what there is in the folder is of an earlier run
+        return "nothing was written"
     if (options.out / DRAWS).exists():
         return f"the draws are in {options.out / DRAWS}"
     if (options.out / SETTINGS).exists() and (options.out / STORE).exists():
@@ -117,4 +123,4 @@ def _what_is_left(options: argparse.Namespace) -> str:
 
 
 def _warn(message: Any, *_: object) -> None:
-    print(f"isotherm: {message}", file=sys.stderr)
+    complain(str(message))

@@ -55,6 +55,11 @@ def forget(folder: Path) -> None:
             shutil.rmtree(folder / name)
 
 
+def is_run(folder: Path) -> bool:
+    """Return whether a folder holds draws, or the store of a run."""
+    return any((folder / name).exists() for name in (DRAWS, STORE))
+
+
 def remove_if_empty(folder: Path) -> None:
     """Delete the settings of a run that was refused, and the folder if there is nothing else in it."""
     if not (folder / STORE).exists():

@@ -1,26 +1,34 @@
-"""What commands with the option `--json` print: text for people, or a single JSON object."""
+"""What commands print: text without control characters, or with the option `--json` a single JSON object."""
 
 import argparse
 import json
 import sys
 from collections.abc import Callable
 
+from isotherm.text import visible_lines
+
+
+def say(text: str) -> None:
+    """Print one or more lines at once."""
+    print(visible_lines(text), flush=True)
+
+
+def complain(message: str) -> None:
+    """Print a warning, a notice or an error to standard error."""
+    print(f"isotherm: {visible_lines(message)}", file=sys.stderr, flush=True)
+
 
 def fail(options: argparse.Namespace, message: str, *, code: int = 2) -> int:
     """Report why the command failed, and return the exit code."""
-    print(f"isotherm: {message}", file=sys.stderr)
+    complain(message)
     if options.json:
-        print(json.dumps({"exit_code": code, "ok": False, "error": message}))
+        say(json.dumps({"exit_code": code, "ok": False, "error": message}))
     return code
 
 
 def printer(options: argparse.Namespace) -> Callable[[str], None]:
     """Return a function that prints a line at once; under `--json`, one that prints nothing."""
-    return _print_nothing if options.json else _print_line
-
-
-def _print_line(text: str) -> None:
-    print(text, flush=True)
+    return _print_nothing if options.json else say
 
 
 def _print_nothing(text: str) -> None:

@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm.cli.arguments import Subparsers, add_command, probability, seed
-from isotherm.cli.messages import fail, printer
+from isotherm.cli.messages import complain, fail, printer, say
+from isotherm.signals import deferred
 
 if TYPE_CHECKING:
     from isotherm.tables.scored import Scored
@@ -72,7 +72,8 @@ def predict(options: argparse.Namespace) -> int:
     if options.out.resolve() == Path(options.table).resolve():
         return fail(options, f"{options.out} is the input table; use --out to write elsewhere")
     try:
-        return _run(options)
+        with deferred():
+            return _run(options)
     except (ImportError, OSError, ValueError, TypeError, KeyError) as error:
         return fail(options, str(error))
 
@@ -85,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
     from isotherm.tables.reader import open_table
     from isotherm.tables.scored import Scored
 
-    began, say, scored = time.perf_counter(), printer(options), Scored()
+    began, tell, scored = time.perf_counter(), printer(options), Scored()
     draws, summary, diagnosis = read_run(options.run_folder)
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
     assessment = summary if diagnosis is None else diagnosis
@@ -100,15 +101,15 @@ def _run(options: argparse.Namespace) -> int:
     names, num_draws = write_predictions(options.out, parts, scored)
     code = 1 if assessment.problems else 0
     if code:
-        print(f"isotherm: {assessment.verdict}", file=sys.stderr)
-    say(f"{draws.about.title}: {scored.rows:,} rows, {num_draws:,} draws")
+        complain(assessment.verdict)
+    tell(f"{draws.about.title}: {scored.rows:,} rows, {num_draws:,} draws")
     if scored.empty:
-        say(f"{scored.empty:,} rows have a missing value; their predictions are empty")
+        tell(f"{scored.empty:,} rows have a missing value; their predictions are empty")
     if model.model == "logistic":
-        say(f"`probability` is the probability of {model.target} = {model.classes[1]}")
+        tell(f"`probability` is the probability of {model.target} = {model.classes[1]}")
     if scored.scores is not None:
-        say(f"\nscored against `{model.target}` of the table\n{scored.density}{scored.scores}")
-    say(f"predictions {options.out}: {', '.join(names)}")
+        tell(f"\nscored against `{model.target}` of the table\n{scored.density}{scored.scores}")
+    tell(f"predictions {options.out}: {', '.join(names)}")
     if options.json:
         from isotherm.reporting.to_json import plain
 
@@ -126,7 +127,7 @@ def _run(options: argparse.Namespace) -> int:
             "seconds": round(time.perf_counter() - began, 1),
             "files": [str(options.out)],
         }
-        print(json.dumps(plain(record)))
+        say(json.dumps(plain(record)))
     return code
 
 
@@ -168,6 +169,7 @@ columns of the output:
   for three or more classes (softmax)
     probability_CLASS    posterior mean of the probability of each class
     predicted            the most probable class
+  in CSV files an apostrophe goes before text that a spreadsheet would take for a formula
 
 example:
   isotherm sample spec.toml --out run

@@ -1,10 +1,10 @@
 """`isotherm report`: write the page of a run again."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command
+from isotherm.cli.messages import complain, say
 
 
 def add_report(commands: Subparsers) -> None:
@@ -26,9 +26,9 @@ def report(options: argparse.Namespace) -> int:
     from isotherm.cli.folder import read_run, write_report
 
     try:
-        print(f"report   {write_report(options.folder, *read_run(options.folder))}")
+        say(f"report   {write_report(options.folder, *read_run(options.folder))}")
     except (ValueError, KeyError) as error:
-        print(f"isotherm: {error}", file=sys.stderr)
+        complain(str(error))
         return 2
     return 0
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
+from isotherm.cli.messages import complain, say
 from isotherm.studies.experiments import EXPERIMENTS, find
 
 
@@ -40,14 +41,14 @@ def add_reproduce(commands: Subparsers) -> None:
 
 def reproduce(options: argparse.Namespace) -> int:
     """Run the experiment, print its table and the paths of its files; return the exit code."""
-    from rich.console import Console
+    from isotherm.terminal import new_console
 
     out = Path("out", options.experiment) if options.out is None else options.out
     if options.cross_validate and options.experiment != "drbm":
-        print("isotherm: --cross-validate is for drbm; no other experiment has hidden units", file=sys.stderr)
+        complain("--cross-validate is for drbm; no other experiment has hidden units")
         return 2
     experiment = find(options.experiment)
-    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console = new_console(width=None if sys.stdout.isatty() else 140)
     more = {"cross_validate": True} if options.cross_validate else {}
     # If the folder cannot be written, fail before the work rather than after it.
     out.mkdir(parents=True, exist_ok=True)
@@ -56,9 +57,7 @@ def reproduce(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if not (out / "parts").is_dir():
             raise
-        print(
-            "isotherm: interrupted; run the same command to continue from the finished parts", file=sys.stderr
-        )
+        complain("interrupted; run the same command to continue from the finished parts")
         return 130
     experiment.show(results, console)
     _print_paths(out)
@@ -72,7 +71,7 @@ def _print_paths(out: Path) -> None:
         *(("figure", f) for f in figures),
         ("report", out / "report.html"),
     ):
-        print(f"{kind:8} {path}")
+        say(f"{kind:8} {path}")
 
 
 _EXAMPLE = """\

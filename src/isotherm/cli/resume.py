@@ -8,6 +8,7 @@ from isotherm.cli.arguments import Subparsers, add_command
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import fail, printer
+from isotherm.signals import deferred
 
 
 def add_resume(commands: Subparsers) -> None:
@@ -32,7 +33,7 @@ def add_resume(commands: Subparsers) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print a single JSON object and nothing else")
     add_distributed(parser)
-    parser.set_defaults(run=resume)
+    parser.set_defaults(run=resume, begun=True)
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -44,7 +45,8 @@ def resume(options: argparse.Namespace) -> int:
             join(options)
         except ValueError as error:
             return fail(options, str(error))
-    code = explained(options, lambda: _resume(options), own_code=lambda: False)
+    with deferred():
+        code = explained(options, lambda: _resume(options), own_code=lambda: False)
     if options.distributed:
         leave(code)
     return code

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from isotherm.cli.arguments import Subparsers, add_command, seed
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.finish import explained, finish
-from isotherm.cli.messages import fail, printer
+from isotherm.cli.messages import complain, fail, printer, say
+from isotherm.signals import deferred, immediate
 
 if TYPE_CHECKING:
     from isotherm.cli.spec import Problem, Spec
@@ -63,7 +64,7 @@ def add_sample(commands: Subparsers) -> None:
         help=f"print a spec to start from, and stop; MODEL is one of {', '.join(_MODELS)}",
     )
     add_distributed(parser)
-    parser.set_defaults(run=sample)
+    parser.set_defaults(run=sample, begun=False)
 
 
 def sample(options: argparse.Namespace) -> int:
@@ -71,7 +72,7 @@ def sample(options: argparse.Namespace) -> int:
     if options.example is not None:
         from isotherm.cli.examples import example
 
-        print(example(options.example))
+        say(example(options.example))
         return 0
     if options.spec is None:
         return fail(options, "SPEC is missing; `isotherm sample --example logistic` prints one")
@@ -82,7 +83,8 @@ def sample(options: argparse.Namespace) -> int:
             join(options)
         except ValueError as error:
             return fail(options, str(error))
-    code = _sample(options)
+    with deferred():
+        code = _sample(options)
     if options.distributed:
         leave(code)
     return code
@@ -98,7 +100,7 @@ def _check_out(options: argparse.Namespace) -> None:
 
 
 def _sample(options: argparse.Namespace) -> int:
-    from isotherm.cli.folder import remove_if_empty
+    from isotherm.cli.folder import is_run, remove_if_empty
     from isotherm.cli.spec import make_problem, read_spec
 
     spec: Spec | None = None
@@ -114,8 +116,10 @@ def _sample(options: argparse.Namespace) -> int:
         return _run(options, spec, in_all(lambda: make_problem(spec), "data"))
 
     code = explained(options, work, own_code=lambda: spec is not None and spec.function is not None)
-    if code == 2 and is_first(options):
+    if options.begun and code == 2 and is_first(options):
         remove_if_empty(options.out)
+    if not options.begun and is_first(options) and is_run(options.out):
+        complain(f"{options.out} still holds the results of an earlier run")
     return code
 
 
@@ -136,21 +140,22 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
         whole = settings.get("num_draws", 1000)
         settings["num_draws"], effort = min(whole, max(100, whole // _QUICK)), 1 / _QUICK
     first = is_first(options)
-    say = printer(options) if first else lambda text: None
+    tell = printer(options) if first else lambda text: None
     seed = settings.pop("seed", 0)
     call = Call(init=problem.init, key=as_key(seed), **settings)
     call = call.checked()
 
     def begin() -> None:
+        options.begun = True
         if first:
             options.out.mkdir(parents=True, exist_ok=True)  # if this fails, it should fail before the work
             forget(options.out)
             write_settings(options.out, spec, seed=seed, effort=effort)
 
     in_all(begin, "settings") if options.distributed else begin()
-    say(problem.about.title)
+    tell(problem.about.title)
     if dropped := problem.about.model.get("rows dropped"):
-        say(f"{dropped:,} rows have a missing value and are left out")
+        tell(f"{dropped:,} rows have a missing value and are left out")
     arguments = (problem.posterior, problem.data, call)
     with started(options.out / STORE, call) as folder:
         setup = setup_of(*arguments, folder, progress=True, stacklevel=1)
@@ -160,7 +165,7 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
             None if options.distributed else measure(problem, setup, settings | {"seed": seed}, effort=effort)
         )
         if cost is not None:
-            say(cost.text)
+            tell(cost.text)
             if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
                 folder.discard()
                 forget(options.out)
@@ -173,7 +178,8 @@ def _declined() -> bool:
     """Return whether the user at the terminal declines. Without a terminal nobody is asked, and the run goes on."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    return input("This is a long run. Continue? [y/N] ").strip().lower() not in ("y", "yes")
+    with immediate():
+        return input("This is a long run. Continue? [y/N] ").strip().lower() not in ("y", "yes")
 
 
 _EXAMPLE = """\
@@ -183,8 +189,8 @@ example:
 
   isotherm sample my_model.py:make                 # make() returns (posterior, data, init)
 
-Ctrl-C stops the run and reports on the draws made so far; SIGTERM stops it at once. In both cases, and after a
-crash, `isotherm resume run` goes on where it stopped.
+Ctrl-C stops the run and reports on the draws made so far; a second one stops it at once. SIGTERM stores the draws and
+stops. In all cases, and after a crash, `isotherm resume run` goes on where it stopped.
 
 exit status:
   0    the run is complete, and no fault was found

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isotherm.cli.messages import complain
 from isotherm.draws.record import About
 from isotherm.errors import must
 from isotherm.loading import load_function
@@ -113,6 +114,7 @@ def make_problem(spec: Spec) -> Problem:
     if spec.model is None:
         assert spec.function is not None
         columns = [table.columns] if isinstance(table, MemoryTable) else []
+        complain(f"running code of {spec.function} in {spec.folder}")
         made = load_function(spec.function, spec.folder)(*columns)
         about = About(spec.title or f"Posterior of {spec.function}", {"function": spec.function}, source)
     else:

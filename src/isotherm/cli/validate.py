@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command, seed
+from isotherm.cli.messages import complain, say
 
 
 def add_validate(commands: Subparsers) -> None:
@@ -48,41 +49,40 @@ def add_validate(commands: Subparsers) -> None:
 
 def validate(options: argparse.Namespace) -> int:
     """Run the table and the calibration; the exit code says whether every row is as it should be."""
-    from rich.console import Console
-
     from isotherm.studies.validation import table
     from isotherm.studies.validation.peers import table as peers_table
+    from isotherm.terminal import new_console
 
     try:
         rows = [case.name for case in table.cases(quick=options.quick, sampler=options.sampler)]
     except (OSError, ImportError, ValueError) as error:
-        print(f"isotherm: --sampler: {error}", file=sys.stderr)
+        complain(f"--sampler: {error}")
         return 2
     if options.peers:
         rows = [f"{method}, {setting.name}" for method, setting in peers_table.names()]
     only, partial = options.only or "", bool(options.only or options.sampler)
     rows = [name for name in rows if only in name]
     if not rows:
-        print(f"isotherm: no row has {only!r} in its name; see --list", file=sys.stderr)
+        complain(f"no row has {only!r} in its name; see --list")
         return 2
     if options.list:
-        print("\n".join(rows))
+        say("\n".join(rows))
         return 0
     # A partial table must not overwrite the full one.
     out = Path("out", "validation-rows" if partial else "validation") if options.out is None else options.out
     out.mkdir(parents=True, exist_ok=True)
-    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console = new_console(width=None if sys.stdout.isatty() else 140)
     common = {"quick": options.quick, "seed": options.seed, "console": console, "only": only}
     if options.peers:
         from isotherm.studies.validation.peers.page import compare
 
         compare(out, **common)
-        print(f"report   {out / 'peers.html'}")
+        say(f"report   {out / 'peers.html'}")
         return 0  # results of other packages say nothing about this installation
     from isotherm.studies.validation.validate import validate as run
 
     good = run(out, **common, sampler=options.sampler, calibrate=not partial)
-    print(f"results  {out / 'results.json'}\nreport   {out / 'report.html'}")
+    say(f"results  {out / 'results.json'}\nreport   {out / 'report.html'}")
     return 0 if good else 1
 
 

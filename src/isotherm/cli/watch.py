@@ -2,11 +2,11 @@
 
 import argparse
 import dataclasses
-import sys
 import time
 from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command
+from isotherm.cli.messages import complain, say
 
 
 def add_watch(commands: Subparsers) -> None:
@@ -35,15 +35,15 @@ def watch(options: argparse.Namespace) -> int:
     try:
         while True:
             text, ended = look(folder)
-            print(text, flush=True)
+            say(text)
             if options.once or ended:
                 return 0
             time.sleep(max(options.every, 0.1))
-            print(flush=True)
+            say("")
     except KeyboardInterrupt:
         return 0
     except ValueError as error:
-        print(f"isotherm: {error}", file=sys.stderr)
+        complain(str(error))
         return 2
 
 

@@ -1,9 +1,15 @@
 """Writing predictions to a file, some rows at a time."""
 
 import itertools
+import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what a cell with a formula begins with
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_SPECIAL = re.compile('[",;\\s]')  # separators of other countries are among them
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,14 +47,33 @@ Writer = tuple[Callable[["pd.DataFrame"], None], Callable[[], None]]
 def _csv(file: IO[bytes]) -> Writer:
     is_first = True
 
-    def write(frame: "pd.DataFrame") -> None:
+    def write(frame: Any) -> None:
         nonlocal is_first
-        frame.to_csv(
-            file, index=False, header=is_first, float_format="%.7g"
-        )  # all the digits of a 32-bit float
+        header = [tuple(_field(str(name)) for name in frame.columns)] if is_first else []
+        lines = itertools.chain(header, zip(*(_fields(x) for _, x in frame.items()), strict=True))
+        # Half of a pair of surrogates, which has no bytes in UTF-8, is written as an escape.
+        file.write("".join(f"{','.join(line)}\n" for line in lines).encode("utf-8", "backslashreplace"))
         is_first = False
 
     return write, lambda: None
+
+
+def _fields(column: Any) -> list[str]:
+    if column.dtype.kind == "f":  # all the digits of a 32-bit float
+        return ["" if math.isnan(x) else f"{x:.7g}" for x in column.tolist()]
+    return ["" if x is None or x != x else _field(str(x)) for x in column.tolist()]
+
+
+def _field(text: str) -> str:
+    """Return text as a field, in quotes if a reader might otherwise take a part of it for the end of the field."""
+    text = as_cell(text)
+    return '"' + text.replace('"', '""') + '"' if text == "" or _SPECIAL.search(text) else text
+
+
+def as_cell(text: str) -> str:
+    """Return text that a spreadsheet shows as it is: an apostrophe goes before what it would take for a formula."""
+    is_formula = text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
 
 
 def _parquet(file: IO[bytes]) -> Writer:

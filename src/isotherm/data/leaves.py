@@ -11,13 +11,14 @@ from isotherm.caller import leaves_of
 from isotherm.data.checks import unmasked
 from isotherm.errors import describe
 from isotherm.numeric import numeric
+from isotherm.text import visible
 
 
 def named_arguments(argument: str, value: PyTree, **options: Any) -> list[tuple[str, Any]]:
     """Return the leaves of an argument with the names that errors use, such as `data.x`."""
     leaves_of(argument, value)  # raises if JAX cannot take it apart
     leaves = tree.named_leaves(value, **options)
-    return [(f"{argument}.{name}" if name else argument, leaf) for name, leaf in leaves]
+    return [(f"{argument}.{visible(name)}" if name else argument, leaf) for name, leaf in leaves]
 
 
 def as_numbers(label: str, leaf: Any, *, rows: bool = True) -> Array | np.ndarray:

@@ -26,6 +26,7 @@ from isotherm.data.stream import (
     sample_size,
 )
 from isotherm.errors import must
+from isotherm.text import visible
 
 _MOST_ROWS = 4096  # rows with infinite values that are kept
 
@@ -149,7 +150,7 @@ def _labels(source: Source, argument: str) -> list[str]:
         raise ValueError(f"`{argument}` must have at least one array in a row; got an empty pytree.")
     if source.num_rows < 1:
         raise ValueError(f"`{argument}` must have at least one row; got a source with none.")
-    labels = [f"{argument}.{name}" if name else argument for name, _ in named]
+    labels = [f"{argument}.{visible(name)}" if name else argument for name, _ in named]
     for label, (_, x) in zip(labels, named, strict=True):
         if np.dtype(x.dtype).kind not in "biufc" and not jnp.issubdtype(x.dtype, jnp.floating):
             raise must(

@@ -12,6 +12,7 @@ from isotherm import tree
 from isotherm.draws.record import About, RunRecord
 from isotherm.files import refusing_damage
 from isotherm.storage import REPAIR, read_archive, write_archive
+from isotherm.text import visible
 from isotherm.typed_json import typed
 
 if TYPE_CHECKING:
@@ -158,7 +159,9 @@ class Draws:
         write_archive(path, record, plain)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}: {x.shape[2:]}" for name, x in {**self.flat(), **self.derived}.items())
+        shapes = ", ".join(
+            f"{visible(name)}: {x.shape[2:]}" for name, x in {**self.flat(), **self.derived}.items()
+        )
         failed = int(np.sum(~self.complete))
         note = f", {failed} stopped early" if failed else ""
         note += ", interrupted" if self.record.interrupted else ""

@@ -1,6 +1,7 @@
 """The record of a run: plain values, saved with the draws, that say what was run, how, and what it cost."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +127,7 @@ class RunRecord(Printed):
         """Return the record that `to_json` turned into `record`; raise a `ValueError` that names a wrong field."""
         return typed(RunRecord, record, "record")
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
+    def _parts(self) -> Iterator[Any]:
         yield from table_of(self.reasons, self.setup_passes, self.setup_seconds)
         yield (
             f"{self.num_chains} chains of {self.steps:,} steps, {self.data_passes:.3g} passes over the data each, "
@@ -145,7 +146,7 @@ class About:
 
 def table_of(reasons: tuple[Reason, ...], passes: float, seconds: float):  # noqa: ANN201
     """Yield the settings of a run as a table for Rich, and what choosing them cost."""
-    from rich.table import Table
+    from isotherm.terminal import Table
 
     table = Table(box=None, header_style="bold")
     for title in ("choice", "value", "why"):

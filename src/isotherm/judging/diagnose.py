@@ -16,8 +16,10 @@ from isotherm.judging.halving import Halving, halve
 from isotherm.judging.heat import Heat, heat
 from isotherm.judging.modes import Mode, other_modes
 from isotherm.judging.reach import MissedTail, missed_tail
-from isotherm.judging.summary import Summary, coordinate
+from isotherm.judging.summary import Summary, coordinate, ended_early
+from isotherm.signals import deferred
 from isotherm.sums import precision
+from isotherm.text import visible
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -50,7 +52,7 @@ def diagnose(
     """
     if not isinstance(effort, int | float) or not 0 < effort < math.inf:
         raise must("effort", "a positive number", effort, "1.0 costs two to three times as much as the run.")
-    with precision.float64(draws.setup is not None and draws.setup.problem.float64):
+    with deferred(), precision.float64(draws.setup is not None and draws.setup.problem.float64):
         return _diagnosis(draws, effort, seed, progress)
 
 
@@ -94,7 +96,7 @@ def _diagnosis(draws: "Draws", effort: float, seed: int | Key[Array, ""], progre
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
     return Diagnosis(
         ok=not problems,
-        verdict=verdict,
+        verdict=verdict + ended_early(draws),
         problems=tuple(problems),
         summary=summary,
         notes=tuple(notes),
@@ -164,8 +166,8 @@ def _about_variance(
     halving: Halving | None,
 ) -> Iterator[str]:
     """Yield the largest error of a variance in any block, parameter or leading direction of the noise."""
-    names = [f"of `{b.name}`" for b in blocks]
-    labels = [f"of `{row.name}`" for row in summary.rows]
+    names = [f"of `{visible(b.name)}`" for b in blocks]
+    labels = [f"of `{visible(row.name)}`" for row in summary.rows]
     checks: list[tuple[Estimate, list[str], float, str]] = []
     if temperatures is not None:
         how = "judging by gradients at the draws"
@@ -213,9 +215,9 @@ def _about_tail(draws: "Draws", summary: Summary, tail: MissedTail | None) -> It
     row = summary.rows[i]
     lower = "no lower" if tail.rise < 0.1 else f"only {math.exp(tail.rise):.2g} times lower"
     yield (
-        f"the chains may be missing a tail, because almost no draw is near `{row.name}` = {point[i]:.3g}, where the "
-        f"density is {lower} than at the centre of the draws ({row.mean:.3g} ± {row.sd:.2g}): leave batch_size to "
-        "the warm-up, pass `gradient=iso.FullData()` and a sampler, or reparametrise"
+        f"the chains may be missing a tail, because almost no draw is near `{visible(row.name)}` = {point[i]:.3g}, "
+        f"where the density is {lower} than at the centre of the draws ({row.mean:.3g} ± {row.sd:.2g}): leave "
+        "batch_size to the warm-up, pass `gradient=iso.FullData()` and a sampler, or reparametrise"
     )
 
 
@@ -228,10 +230,10 @@ def _about_modes(draws: "Draws", summary: Summary, modes: tuple[Mode, ...] | Non
     distances = [abs(x - row.mean) / max(row.sd, 1e-300) for x, row in zip(point, summary.rows, strict=True)]
     x, row = point[np.argmax(distances)], summary.rows[int(np.argmax(distances))]
     yield (
-        f"there is another mode that no chain has visited, at `{row.name}` = {x:.3g} (draws: {row.mean:.3g} ± "
-        f"{row.sd:.2g}), and it holds about {100 * mode.share:.0f} % of the probability of the two modes: if it "
-        "should not exist, exclude it by the prior or a transform (if it should, these draws are only part of the "
-        "posterior)"
+        f"there is another mode that no chain has visited, at `{visible(row.name)}` = {x:.3g} (draws: "
+        f"{row.mean:.3g} ± {row.sd:.2g}), and it holds about {100 * mode.share:.0f} % of the probability of the two "
+        "modes: if it should not exist, exclude it by the prior or a transform (if it should, these draws are "
+        "only part of the posterior)"
     )
 
 

@@ -1,6 +1,8 @@
 """The result of `iso.diagnose`: a table of blocks and a verdict."""
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 from isotherm.judging.halving import Halving
 from isotherm.judging.heat import Heat
@@ -65,8 +67,8 @@ class Diagnosis(Printed):
     modes: tuple[Mode, ...] | None = None
     tail: MissedTail | None = None
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
-        from rich.table import Table
+    def _parts(self) -> Iterator[Any]:
+        from isotherm.terminal import Table
 
         table = Table(box=None, header_style="bold")
         table.add_column("block")

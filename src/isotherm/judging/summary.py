@@ -13,6 +13,7 @@ from jaxtyping import Float
 from isotherm.chains.advice import too_noisy
 from isotherm.draws.elements import elements_of
 from isotherm.printed import Printed
+from isotherm.text import visible
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -64,8 +65,8 @@ class Summary(Printed):
                 return row
         raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in rows[:10])}")
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
-        from rich.table import Table
+    def _parts(self) -> Iterator[Any]:
+        from isotherm.terminal import Table
 
         table = Table(box=None, header_style="bold")
         table.add_column("parameter", overflow="fold")
@@ -142,7 +143,14 @@ def summarise(draws: "Draws") -> Summary:
         verdict += f" The arithmetic was not checked in float64: {arithmetic.why_not_float64}."
     if problems:
         verdict = "Do not trust these draws yet: " + "; ".join(problems) + "."
-    return dataclasses.replace(summary, verdict=verdict, problems=tuple(problems))
+    return dataclasses.replace(summary, verdict=verdict + ended_early(draws), problems=tuple(problems))
+
+
+def ended_early(draws: "Draws") -> str:
+    """Return a sentence if the run was interrupted, which is no fault of the draws that there are."""
+    if not draws.record.interrupted:
+        return ""
+    return f" The run was ended early, after {draws.num_draws:,} of {draws.record.num_draws:,} draws."
 
 
 def _about_the_run(draws: "Draws") -> Iterator[str]:
@@ -150,8 +158,6 @@ def _about_the_run(draws: "Draws") -> Iterator[str]:
     if stopped:
         yield f"{stopped} of {draws.num_chains} chains stopped early and are left out"
     record = draws.record
-    if record.interrupted:
-        yield f"the run was interrupted after {draws.num_draws} of {record.num_draws} draws"
     sampler, n, N = record.sampler, record.batch_size, record.num_data
     excess = too_noisy(sampler.traits, record.s or 0.0, sampler.step_size, n, N)
     if excess is not None:
@@ -194,7 +200,7 @@ def _about_arithmetic(draws: "Draws") -> Iterator[str]:
 def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
     computed = [bool(np.isfinite(row.r_hat) and np.isfinite(row.ess_bulk)) for row in rows]
     if not all(computed):
-        name = rows[computed.index(False)].name
+        name = visible(rows[computed.index(False)].name)
         yield f"R-hat of `{name}` cannot be computed: its draws are constant or not finite"
     known = list(itertools.compress(rows, computed))
     if not known:
@@ -202,12 +208,13 @@ def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
     worst = max(known, key=lambda row: row.r_hat)
     if worst.r_hat > 1.01:
         yield (
-            f"R-hat of `{worst.name}` is {worst.r_hat:.3f}, above 1.01, so the chains disagree: run longer (if it "
-            "stays high, they are in different modes or the model needs another parametrisation)"
+            f"R-hat of `{visible(worst.name)}` is {worst.r_hat:.3f}, above 1.01, so the chains disagree: run longer "
+            "(if it stays high, they are in different modes or the model needs another parametrisation)"
         )
     least = min(known, key=lambda row: row.ess_bulk)
     if least.ess_bulk < 100 * chains:
-        yield f"`{least.name}` has only {least.ess_bulk:.0f} effective draws, fewer than 100 per chain: run longer"
+        name = visible(least.name)
+        yield f"`{name}` has only {least.ess_bulk:.0f} effective draws, fewer than 100 per chain: run longer"
 
 
 def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
@@ -262,7 +269,7 @@ def _no_fault(summary: Summary) -> str:
 
 def coordinate(draws: "Draws", name: str | None = None) -> str:
     """Return whose temperature it is: the parameter's, or the nearest coordinate's if chains move in others."""
-    parameter = "the parameter" if name is None else f"`{name}`"
+    parameter = "the parameter" if name is None else f"`{visible(name)}`"
     moved = draws.record.preconditioner is not None or draws.record.transforms is not None
     return f"the coordinate nearest to {parameter}" if moved else parameter
 

@@ -19,6 +19,7 @@ from isotherm.plots.style import (
     NARROW,
     WIDE,
     chain_color,
+    literal,
     new_figure,
     tidy,
     time_and_density_axes,
@@ -54,7 +55,7 @@ def draw_traces(selection: Shown, *, narrow: bool = False) -> "Figure":
             left.plot(at, values[at], color=color, lw=0.5, alpha=0.8)
             if (curve := density(values)) is not None:
                 right.plot(curve[1], curve[0], color=color, lw=1.2)
-        left.set_title(parameter.name, loc="left", fontsize=10, pad=3, parse_math=False)
+        literal(left.set_title, parameter.name, loc="left", fontsize=10, pad=3)
         right.set_title(f"R-hat {parameter.r_hat:.3f}", loc="right", fontsize=9, color=MUTED, pad=3)
         left.margins(x=0.005)
         tidy(left)
@@ -90,7 +91,7 @@ def convergence(
         ax.axhline(0, color=MUTED, lw=0.8)
         for chain, line in enumerate(deviation):
             ax.plot(x, line, color=chain_color(chain), lw=1.2)
-        ax.set_title(parameter.name, loc="left", fontsize=10, pad=3, parse_math=False)
+        literal(ax.set_title, parameter.name, loc="left", fontsize=10, pad=3)
         limit = max(limit, 1.2 * float(np.max(np.abs(deviation[:, -1]))))
         ax.set_ylim(-limit, limit)
         tidy(ax)

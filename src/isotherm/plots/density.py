@@ -12,7 +12,7 @@ from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.judging.summary import labels_of
 from isotherm.plots.parameters import Parameter, Shown, shown
-from isotherm.plots.style import EXACT, MAIN, NARROW, chain_color, new_figure, tidy, title
+from isotherm.plots.style import EXACT, MAIN, NARROW, chain_color, literal, new_figure, tidy, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,9 +95,9 @@ def pairs(draws: Draws, names: Sequence[str] | None = None) -> "Figure":
         ax.locator_params(nbins=3)
         ax.tick_params(labelbottom=i == n - 1, labelleft=j == 0 and i > 0)
         if i == n - 1:
-            ax.set_xlabel(selection.parameters[j].name, fontsize=10, parse_math=False)
+            literal(ax.set_xlabel, selection.parameters[j].name, fontsize=10)
         if j == 0 and i > 0:
-            ax.set_ylabel(selection.parameters[i].name, fontsize=10, parse_math=False)
+            literal(ax.set_ylabel, selection.parameters[i].name, fontsize=10)
     figure.align_labels()
     title(figure, f"{len(at):,} of {values[0].size:,} draws, one colour per chain", selection.note)
     return figure
@@ -125,7 +125,7 @@ def _marginal(
     ax.tick_params(left=False, labelleft=False)
     ax.locator_params(axis="x", nbins=4)
     if named:
-        ax.set_title(parameter.name, fontsize=10, loc="left", parse_math=False)
+        literal(ax.set_title, parameter.name, fontsize=10, loc="left")
 
 
 def _reference(

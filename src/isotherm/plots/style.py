@@ -2,10 +2,13 @@
 
 import dataclasses
 import io
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from isotherm.text import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,6 +90,11 @@ def time_and_density_axes(figure: "Figure", rows: int, ratio: int) -> np.ndarray
 def title(figure: "Figure", main: str, note: str = "") -> None:
     """Set a left-aligned title, with a note on a second line."""
     figure.suptitle(main + (f"\n{note}" if note else ""), x=0.01, ha="left", fontsize=11)
+
+
+def literal(setter: Callable[..., Any], text: str, **options: Any) -> None:
+    """Call a method such as `ax.set_title` with text that is drawn as it is: not as a formula, and on one line."""
+    setter(visible(text), parse_math=False, usetex=False, **options)
 
 
 def save(figure: "Figure", path: Path) -> Path:

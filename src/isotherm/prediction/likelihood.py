@@ -1,6 +1,7 @@
 """Log-likelihoods of rows: averaged over the posterior, and at each draw for ArviZ."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.prediction.blocks import blocks, chosen, in_a_row, log_means
 from isotherm.printed import Printed
+from isotherm.signals import deferred
 from isotherm.sums.fold import num_rows
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class LogLikelihood(Printed):
         """The sum over rows."""
         return float(self.rows.sum())
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
+    def _parts(self) -> Iterator[Any]:
         yield f"log predictive density per row: {self.mean:.5g} ± {self.standard_error:.2g}"
         yield f"{len(self.rows):,} rows, {self.num_draws:,} draws"
 
@@ -64,9 +66,10 @@ def log_likelihood(
     data, _ = _checked(posterior, data, rows_at_once)
     params = in_a_row(chosen(draws, draws_used))
     parts = []
-    for rows, values in log_means(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
-        _refuse_nan(values, rows)
-        parts.append(values)
+    with deferred():
+        for rows, values in log_means(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
+            _refuse_nan(values, rows)
+            parts.append(values)
     return LogLikelihood(np.concatenate(parts), num_rows(params))
 
 

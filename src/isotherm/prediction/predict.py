@@ -13,6 +13,7 @@ from isotherm.errors import check_count, must
 from isotherm.keys import as_key
 from isotherm.prediction.blocks import blocks, chosen, in_a_row
 from isotherm.prediction.record import Prediction, checked_levels, joined, over_draws
+from isotherm.signals import deferred
 
 
 def predict(
@@ -55,8 +56,9 @@ def predict(
         raise must("observed", f"an array of {num_rows} rows, as many as `x`", y)
     params = in_a_row(chosen(draws, draws_used))
     parts = []
-    for rows, values in blocks(f, params, x, rows_at_once=rows_at_once, key=key):
-        if y is not None and y.shape[1:] != values.shape[2:]:
-            raise must("observed", f"of the shape of a prediction, {(num_rows, *values.shape[2:])}", y)
-        parts.append(over_draws(values, levels, None if y is None else y[rows]))
+    with deferred():
+        for rows, values in blocks(f, params, x, rows_at_once=rows_at_once, key=key):
+            if y is not None and y.shape[1:] != values.shape[2:]:
+                raise must("observed", f"of the shape of a prediction, {(num_rows, *values.shape[2:])}", y)
+            parts.append(over_draws(values, levels, None if y is None else y[rows]))
     return joined(parts)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -59,8 +60,8 @@ class Prediction(Printed):
     def __len__(self) -> int:
         return len(self.mean)
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
-        from rich.table import Table
+    def _parts(self) -> Iterator[Any]:
+        from isotherm.terminal import Table
 
         table = Table(box=None, header_style="bold")
         for title in ("row", "mean", "sd", *(f"{100 * level:g} %" for level in self.levels)):

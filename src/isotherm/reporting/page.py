@@ -12,6 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from isotherm.text import visible_lines
+
 
 class Html(str):
     """Text that is already HTML."""
@@ -28,12 +30,17 @@ class Section:
 
 
 def _html(value: Any) -> Html:
-    return value if isinstance(value, Html) else Html(escape(str(value)))
+    return value if isinstance(value, Html) else Html(_escaped(value))
+
+
+def _escaped(value: Any) -> str:
+    """Text for a page or an attribute, with its control characters and bidirectional marks shown as escapes."""
+    return escape(visible_lines(str(value)))
 
 
 def prose(text: str) -> Html:
     """Text in which names in backticks are set as code."""
-    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))
+    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", _escaped(text)))
 
 
 def paragraph(text: str) -> Html:
@@ -58,7 +65,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str 
     for row in rows:
         cells = [f'<th scope="row">{_html(row[0])}</th>']
         cells += [
-            f'<td data-label="{escape(str(h))}"><span>{_html(x)}</span></td>'
+            f'<td data-label="{_escaped(h)}"><span>{_html(x)}</span></td>'
             for h, x in zip(header[1:], row[1:], strict=True)
         ]
         body.append(f"<tr>{''.join(cells)}</tr>")
@@ -77,7 +84,7 @@ def numbers(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: st
     )
     return Html(
         f'<p class="caption">{_html(caption)}</p>'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="numbers">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{_escaped(caption)}"><table class="numbers">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -105,7 +112,7 @@ def figure(image: Path | bytes, *, alt: str, caption: str, kind: str = "wide") -
     On a narrow screen a `wide` figure scrolls sideways and a `narrow` one fits. A `narrow` one follows dark mode.
     """
     data = base64.b64encode(image.read_bytes() if isinstance(image, Path) else image).decode()
-    image_tag = f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
+    image_tag = f'<img src="data:image/png;base64,{data}" alt="{_escaped(alt)}">'
     return Html(
         f'<figure class="{escape(kind)}">{image_tag}<figcaption>{_html(caption)}</figcaption></figure>'
     )

@@ -20,6 +20,7 @@ from isotherm.progress import StepProgress
 from isotherm.samplers.traits import Traits
 from isotherm.sampling import checks
 from isotherm.sampling.prepare import prepare
+from isotherm.signals import deferred
 from isotherm.versions import versions
 
 
@@ -66,7 +67,7 @@ def reference_posterior(
     problem.check_starts(positions)
     constraint, density = posterior.constraint, problem.density
     began, chains = time.perf_counter(), []
-    with StepProgress(num_chains * (warmup + num_draws), 1.0, show=progress, title="NUTS") as bar:
+    with deferred(), StepProgress(num_chains * (warmup + num_draws), 1.0, show=progress, title="NUTS") as bar:
         for c in range(num_chains):
             start = jax.tree.map(lambda x, c=c: x[c], positions)
             chain = _nuts(density, problem.data, start, split[c], num_draws, warmup, dense_mass)

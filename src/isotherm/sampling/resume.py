@@ -20,6 +20,7 @@ from isotherm.posterior import Posterior
 from isotherm.sampling import checks
 from isotherm.sampling.call import Call
 from isotherm.sampling.sampled import sampled
+from isotherm.signals import deferred
 from isotherm.store import plain
 from isotherm.store.folder import CALL, RunFolder, Saved
 from isotherm.versions import versions
@@ -59,7 +60,7 @@ def resume(
     progress, exact = check_flag("progress", progress), check_flag("exact", exact)
     if num_draws is not None:
         num_draws = check_count("num_draws", num_draws, minimum=1, below=2**31)
-    with using(devices), checks.callbacks_noted(), _opened(path) as folder:
+    with deferred(), using(devices), checks.callbacks_noted(), _opened(path) as folder:
         saved = folder.read(CALL, "call")
         assert saved is not None
         if exact:

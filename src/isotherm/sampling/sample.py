@@ -22,6 +22,7 @@ from isotherm.sampling.by_hand import setups
 from isotherm.sampling.call import Call
 from isotherm.sampling.resume import started
 from isotherm.sampling.sampled import sampled
+from isotherm.signals import deferred
 
 
 def sample(
@@ -91,7 +92,7 @@ def sample(
         init_scale=init_scale,
         init_per_chain=init_per_chain,
     ).checked()
-    with using(devices), checks.callbacks_noted():
+    with deferred(), using(devices), checks.callbacks_noted():
         if store is None:
             return sampled(posterior, data, call, progress=progress, stacklevel=2)
         checks.check_posterior(posterior)
@@ -151,7 +152,7 @@ def sweep(
         init_per_chain=init_per_chain,
     )
     length = call.length
-    with using(devices), checks.callbacks_noted():
+    with deferred(), using(devices), checks.callbacks_noted():
         prepared = setups(posterior, data, init, list(samplers), call.choices)
         checks.check_steps(prepared[0].burn_in + length.num_draws * prepared[0].thinning)
         return run(prepared, length, call.key, progress=progress, stacklevel=2)

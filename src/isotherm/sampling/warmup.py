@@ -20,6 +20,7 @@ from isotherm.posterior import Posterior
 from isotherm.progress import Progress
 from isotherm.sampling import checks
 from isotherm.sampling.prepare import prepare
+from isotherm.signals import deferred
 from isotherm.sums import precision
 from isotherm.tuning.explore import explore
 from isotherm.tuning.normal import tune_normal
@@ -53,7 +54,7 @@ def warmup(
     """
     check_caller("iso.warmup", data=data, init=init)
     key, progress = as_key(seed), check_flag("progress", progress)
-    with using(devices), checks.callbacks_noted():
+    with deferred(), using(devices), checks.callbacks_noted():
         setup = tuned(posterior, data, init, batch_size=batch_size, key=key, progress=progress, stacklevel=2)
     setup.problem.remember_rows()
     return setup

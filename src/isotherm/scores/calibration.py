@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -42,8 +43,8 @@ class Calibration(Printed):
         """The expected `calibration_error` of correct probabilities, which is not zero."""
         return float(np.average(self.error, weights=self.count)) * math.sqrt(2 / math.pi)
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
-        from rich.table import Table
+    def _parts(self) -> Iterator[Any]:
+        from isotherm.terminal import Table
 
         table = Table(box=None, header_style="bold")
         for title in ("predicted", "observed", "± by chance", "cases"):

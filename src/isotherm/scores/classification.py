@@ -1,7 +1,8 @@
 """Scores of predicted class probabilities."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -30,8 +31,8 @@ class ClassificationScores(Printed):
         """Expected calibration error of `curve`."""
         return self.curve.calibration_error
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
-        from rich.table import Table
+    def _parts(self) -> Iterator[Any]:
+        from isotherm.terminal import Table
 
         table = Table(box=None, show_header=False)
         table.add_row(

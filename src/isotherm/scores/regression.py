@@ -1,7 +1,8 @@
 """Scores of predicted numbers."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -35,8 +36,8 @@ class RegressionScores(Printed):
     crps: float | None
     curve: Calibration | None
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
-        from rich.table import Table
+    def _parts(self) -> Iterator[Any]:
+        from isotherm.terminal import Table
 
         table = Table(box=None, show_header=False)
         table.add_row("rmse", f"{self.rmse:.4g}", style="bold")

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int64, Shaped
 
 from isotherm.errors import must
 from isotherm.tables.table import BOOLEANS, NUMBERS
+from isotherm.text import visible
 
 Rows = Int64[np.ndarray, " n"]  # numbers of the rows in the table
 
@@ -44,8 +45,8 @@ class Gaps:
     def sentence(self, repair: str) -> str:
         """Return what is wrong, and the repair."""
         return (
-            f"column `{self.name}` must have a value in every row; the value in row {self.first + 1} is {self.kind} "
-            f"({self.count} of {self.rows} rows). {repair}"
+            f"column `{visible(self.name)}` must have a value in every row; the value in row {self.first + 1} is "
+            f"{self.kind} ({self.count} of {self.rows} rows). {repair}"
         )
 
     def check(self) -> None:

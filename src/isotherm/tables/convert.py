@@ -11,6 +11,7 @@ import numpy as np
 
 from isotherm.errors import missing_extra
 from isotherm.storage import replacing
+from isotherm.text import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,7 +134,8 @@ def _batches(source: Path, types: dict[str, Any]) -> Generator["pa.RecordBatch"]
             empty = {field.name: pa.float64() for field in probe.schema if pa.types.is_null(field.type)}
         if len(set(names)) < len(names) or "" in names:
             raise ValueError(
-                f"The first line of {source} must give every column a different name; it has {', '.join(names)}."
+                f"The first line of {visible(str(source))} must give every column a different name; it has "
+                f"{visible(', '.join(names))}."
             )
         conversion = csv.ConvertOptions(column_types=empty | types)
         with csv.open_csv(source, convert_options=conversion, **reading) as reader:

@@ -11,6 +11,7 @@ from isotherm.tables.checks import Rows
 from isotherm.tables.design import Design
 from isotherm.tables.statistics import Moments
 from isotherm.tables.table import Columns, joined
+from isotherm.text import visible
 
 _DEPENDENT = 1e-6  # eigenvalue of the correlation matrix below which columns are linearly dependent
 _MAX_COLUMNS = 2000  # most columns that are checked
@@ -81,7 +82,7 @@ def warn_if_dependent(
         return
     sizes = np.zeros(width)
     sizes[chosen] = np.abs(vectors[:, 0])
-    dependent = [f"`{design.names[i]}`" for i in range(width) if sizes[i] > 0.01 * sizes.max()]
+    dependent = [f"`{visible(design.names[i])}`" for i in range(width) if sizes[i] > 0.01 * sizes.max()]
     more = f" and {len(dependent) - 10} more" if len(dependent) > 10 else ""
     warnings.warn(
         f"The columns {', '.join(dependent[:10])}{more} are linearly dependent, like shares that sum to one: "

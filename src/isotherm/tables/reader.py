@@ -12,6 +12,7 @@ from isotherm.tables.convert import text_bytes
 from isotherm.tables.npy_table import NpyTable
 from isotherm.tables.parquet_table import ParquetTable, column_values
 from isotherm.tables.table import MemoryTable, Table
+from isotherm.text import visible
 
 _PARQUET = (".parquet", ".parq", ".pq")
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *_PARQUET, ".npz", ".npy")
@@ -42,14 +43,14 @@ def read_table(path: str | os.PathLike[str]) -> MemoryTable:
         return _loaded(ParquetTable(path), path)
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise FileNotFoundError(f"there is no file {visible(str(path))}")
     suffix = next((s for s in _SUFFIXES if path.name.lower().endswith(s)), None)
     if suffix is None:
         raise must("path", f"a folder, or a file that ends in {', '.join(_SUFFIXES)}", str(path))
     try:
         columns = _read(path, suffix)
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise ValueError(f"{visible(str(path))} cannot be read: {visible(str(error))}") from error
     lengths = {len(x) if x.ndim else 0 for x in columns.values()}
     if len(lengths) != 1 or lengths == {0}:
         raise must("path", "a table with at least one row, and as many rows in every column", str(path))
@@ -87,7 +88,9 @@ def _read(path: Path, suffix: str) -> dict[str, np.ndarray]:
             "comma at the end of a line, or a column without a name."
         ) from error
     if len(set(names)) < len(names) or "" in names:
-        raise ValueError(f"its first line must give every column a different name; got {', '.join(names)}")
+        raise ValueError(
+            f"its first line must give every column a different name; got {visible(', '.join(names))}"
+        )
     return {str(name).strip(): column_values(frame[name]) for name in frame.columns}
 
 

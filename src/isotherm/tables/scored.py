@@ -1,6 +1,8 @@
 """Scores of predictions that are made some rows at a time."""
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 from isotherm.errors import must
 from isotherm.printed import Printed
@@ -20,7 +22,7 @@ class Density(Printed):
     mean: float
     standard_error: float
 
-    def __rich_console__(self, console, options):  # noqa: ANN001
+    def _parts(self) -> Iterator[Any]:
         yield f"log predictive density per row: {self.mean:.5g} ± {self.standard_error:.2g}"
         yield f"{self.num_rows:,} rows, {self.num_draws:,} draws"
 

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from isotherm.errors import must
 from isotherm.tables.checks import Gaps, Rows, as_matrix, first_example
 from isotherm.tables.table import TEXT
+from isotherm.text import visible
 
 _MAX_LEVELS = 100  # of a category: text with more is usually a mistake in a column of numbers
 _TILE = 2**18  # numbers that are added up at once: they stay in the processor's cache
@@ -125,6 +126,7 @@ def level_codes(name: str, values: Shaped[np.ndarray, " n"], index: dict[Any, in
     codes, distinct = pd.factorize(values)
     unknown = [value for value in distinct if value not in index]
     if unknown or (codes < 0).any():
+        name = visible(name)
         raise ValueError(
             f"column `{name}` holds {unknown[0]!r} now, which it did not when it was first read. Start again, on "
             "files that nothing else writes to."

@@ -15,6 +15,7 @@ from isotherm.tables.encoded import EncodedSource, Encoder
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import ResponsePass
 from isotherm.tables.table import Columns, Table
+from isotherm.text import visible
 
 _CHUNK_ROWS, _CHUNK_NUMBERS = 2**16, 2**22  # rows of a chunk at most; numbers in it, unless that is few rows
 _FEW_ROWS = 2**10
@@ -38,9 +39,9 @@ class Complete:
     def check(self) -> None:
         """Raise if no row was complete."""
         if not self.any:
-            worst = max(self._gaps, key=lambda name: self._gaps[name])
+            worst, gaps = max(self._gaps.items(), key=lambda item: item[1])
             raise ValueError(
-                f"the table must have a row without missing values; `{worst}` lacks {self._gaps[worst]} values."
+                f"the table must have a row without missing values; `{visible(worst)}` lacks {gaps} values."
             )
 
 

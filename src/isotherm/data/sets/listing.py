@@ -1,10 +1,10 @@
 """The table that `isotherm data` prints: the data sets that `load` knows, and where their files are."""
 
 from rich.console import Console
-from rich.table import Table
 
 from isotherm.data.sets.catalogue import ENTRIES, Entry
 from isotherm.data.sets.fetch import FOLDER, cache, find
+from isotherm.terminal import Table, literal
 
 
 def show(console: Console) -> None:
@@ -19,9 +19,10 @@ def show(console: Console) -> None:
         table.add_row(name, *numbers, entry.licence, entry.source, where(entry))
     console.print(table)
     console.print(
-        f"Files are looked for in the folder that {FOLDER} names, then in {cache()}, to which missing ones are "
-        "downloaded.",
-        highlight=False,
+        literal(
+            f"Files are looked for in the folder that {FOLDER} names, then in {cache()}, to which missing ones are "
+            "downloaded."
+        )
     )
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int64, PyTree
 from isotherm import tree
 from isotherm.data.checks import unmasked
 from isotherm.errors import check_count, must
+from isotherm.text import visible
 
 _PASS_BYTES = 2**24  # of a block in a pass that picks rows
 
@@ -167,7 +168,9 @@ def check_numeric(name: str, dtype: np.dtype) -> None:
 
 def named(arrays: PyTree, prefix: str) -> list[tuple[str, Any]]:
     """Return the leaves with names for error messages, `prefix.name`."""
-    return [(f"`{prefix}.{name}`" if name else f"`{prefix}`", x) for name, x in tree.named_leaves(arrays)]
+    return [
+        (f"`{prefix}.{visible(name)}`" if name else f"`{prefix}`", x) for name, x in tree.named_leaves(arrays)
+    ]
 
 
 def row_of(arrays: PyTree) -> PyTree[jax.ShapeDtypeStruct]:

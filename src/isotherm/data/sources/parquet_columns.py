@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int64, PyTree
 
 from isotherm.errors import must
+from isotherm.text import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +69,9 @@ def _check_names(names: Sequence[str], schema: "pa.Schema", path: str) -> None:
         count = schema.names.count(name)
         if count != 1:
             problem = f"{count} columns" if count else "no column"
-            raise ValueError(f"{path} has {problem} named {name!r}; it has {', '.join(schema.names)}.")
+            raise ValueError(
+                f"{path} has {problem} named {name!r}; it has {visible(', '.join(schema.names))}."
+            )
 
 
 def _check_same(

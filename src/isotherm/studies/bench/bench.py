@@ -9,13 +9,13 @@ from typing import Any
 
 import jax
 from rich.console import Console
-from rich.table import Table
 
 from isotherm import plots
 from isotherm.studies.bench import chains, figure, memory, peers, steps
 from isotherm.studies.bench.part import Part, Say
 from isotherm.studies.bench.quality import Quality, measure_all
 from isotherm.studies.bench.sizes import Sizes
+from isotherm.terminal import Table, literal
 from isotherm.versions import versions
 
 PARTS = ("network", "logistic", "peers", "memory", "chains")
@@ -31,7 +31,7 @@ def bench(
     began = time.perf_counter()
     planned = plan(sizes, only)
     with console.status("starting") as status:
-        say = lambda what: status.update(what)
+        say = lambda what: status.update(literal(what))
         quality = _quality(planned, sizes, only, say)
         parts = []
         for name in planned:
@@ -42,7 +42,7 @@ def bench(
     (out / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
     drawing = _draw(parts, out)
     if not quiet:
-        console.print(drawing, highlight=False)
+        console.print(literal(drawing))
     return results
 
 
@@ -87,9 +87,9 @@ def show(part: Part, console: Console) -> None:
     for line in part.lines:
         table.add_row(*line)
     console.print(table)
-    console.print(f"[dim]{part.caption}[/dim]", highlight=False)
+    console.print(literal(part.caption, "dim"))
     for note in part.notes:
-        console.print(note, highlight=False, markup=False)
+        console.print(literal(note))
     console.print()
 
 

@@ -14,6 +14,7 @@ import isotherm
 from isotherm.files import read_json, write_json
 from isotherm.progress import Progress
 from isotherm.studies.workers import LostWorkerError, side_by_side
+from isotherm.terminal import literal
 from isotherm.versions import versions
 
 # Files of the package that only present results, as glob patterns relative to it: no part depends on them.
@@ -77,7 +78,7 @@ def compute(
         else:
             results[part.name] = saved
     if results:
-        console.print(f"{title}: {len(results)} of {len(parts)} parts were computed before", highlight=False)
+        console.print(literal(f"{title}: {len(results)} of {len(parts)} parts were computed before"))
     # Longest first, so that no core is left waiting for a long part at the end.
     missing.sort(key=lambda part: -part.passes * part.cost)
     work, passes = sum(part.passes * part.cost for part in missing), 0

@@ -41,7 +41,7 @@ def table(claims: Sequence[Mapping[str, Any]]) -> report.Html:
 
 def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]], console: Console) -> None:
     """Print a table to the terminal, with the first column left-aligned and the others right-aligned."""
-    from rich.table import Table
+    from isotherm.terminal import Table
 
     table = Table(title=title, title_justify="left", box=None)
     for i, name in enumerate(header):
@@ -54,11 +54,11 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
 
 def show(claims: Sequence[Mapping[str, Any]], console: Console) -> None:
     """Print the verdicts and claims to the terminal."""
-    from rich.table import Table
+    from isotherm.terminal import Table, literal
 
     grid = Table.grid(padding=(0, 2, 0, 1))
     for c in claims:
         style, word = _STYLES[c["verdict"]], _WORDS[c["verdict"]]
-        grid.add_row(f"[{style}]{word}[/{style}]", c["claim"])
+        grid.add_row(literal(word, style), c["claim"])
     console.print(grid)
     console.print()

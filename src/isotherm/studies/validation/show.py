@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from isotherm.studies.validation.measure import Quantity
 from isotherm.studies.validation.verdict import Row
+from isotherm.terminal import Table, literal
+from isotherm.text import visible_lines
 
 COLUMNS = (
     "mean, worst",
@@ -31,12 +32,12 @@ def show(rows: Sequence[Row], console: Console) -> None:
     note = (
         "ratios to the exact value, means in posterior sd; in brackets, the standard error of the last digits"
     )
-    console.print(f"[dim]{note}[/dim]", highlight=False)
+    console.print(literal(note, "dim"))
     console.print()
     for row in rows:
         if row.reason:
-            style = STYLES[row.verdict]
-            console.print(f"[{style}]{row.name}[/{style}]: {row.reason}{size(row)}", highlight=False)
+            name = literal(row.name, STYLES[row.verdict])
+            console.print(name.append(visible_lines(f": {row.reason}{size(row)}"), "none"))
     console.print()
 
 
@@ -49,10 +50,10 @@ def print_table(lines: Sequence[tuple[str, str, Sequence[Quantity], str, str]], 
         table.add_column(COLUMNS[i].replace(", ", "\n"), justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for group in dict.fromkeys(line[0] for line in lines):
-        table.add_row(f"[bold]{group}[/bold]")
+        table.add_row(literal(group, "bold"))
         for _, name, quantities, verdict, style in (line for line in lines if line[0] == group):
             figures = cells(quantities)
-            table.add_row(f"  {name}", *(figures[i] for i in shown), f"[{style}]{verdict}[/{style}]")
+            table.add_row(f"  {name}", *(figures[i] for i in shown), literal(verdict, style))
     console.print(table)
 
 

@@ -16,6 +16,7 @@ from isotherm.studies.validation.page import write_page
 from isotherm.studies.validation.show import markdown, show
 from isotherm.studies.validation.table import CHAINS, RELAXATIONS, cases, run_table, summarise, to_json
 from isotherm.studies.validation.verdict import Row
+from isotherm.terminal import literal
 from isotherm.versions import versions
 
 
@@ -90,5 +91,5 @@ def validate(
         )
     (out / "report.html").write_text(write_page(rows, calibrations, results, figures), encoding="utf-8")
     for sentence in [*([summarise(rows)] if rows else []), *(c.sentence for c in calibrations)]:
-        console.print(sentence, highlight=False)
+        console.print(literal(sentence))
     return good

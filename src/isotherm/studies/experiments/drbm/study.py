@@ -20,6 +20,7 @@ from isotherm.studies.experiments.drbm.report import write_page
 from isotherm.studies.experiments.drbm.runs import chain
 from isotherm.studies.experiments.gaussian.study import versions
 from isotherm.studies.experiments.parts import Part, compute
+from isotherm.terminal import literal
 
 PAPER = ("SGHMC", "SGNHT", "CCAdL")
 BEYOND = ("SGNHT", "CCAdL", "CCAdL symmetric", "CCAdL symmetric, low rank", "CCAdL symmetric, matrix-free")
@@ -100,7 +101,7 @@ def reproduce(
     chosen_panels, note = panels()
     chosen_panels, note = chosen_panels[: settings.data_sets], note if settings.data_sets > 2 else ""
     if note:
-        console.print(note, highlight=False)
+        console.print(literal(note))
     parts = plan(settings, chosen_panels, seed)
     folds = folds_of(settings, chosen_panels, seed) if cross_validate else []
     done = compute([*parts, *folds], out / "parts", title="drbm", console=console)

@@ -12,7 +12,7 @@ from isotherm.studies.experiments.gaussian.table import COLUMNS, Column
 
 def show(results: dict[str, Any], console: Console) -> None:
     """Print Table 1 and the verdicts."""
-    from rich.table import Table
+    from isotherm.terminal import Table, literal
 
     title = "Table 1: RMSE x 10^4 and autocorrelation time, medians over data sets (range)"
     table = Table(title=title, title_justify="left", box=None)
@@ -20,11 +20,11 @@ def show(results: dict[str, Any], console: Console) -> None:
     for name in ("RMSE", "", "chance", "paper", "time", "", "paper"):
         table.add_column(name, justify="right", no_wrap=True)
     for column in COLUMNS:
-        table.add_row(f"[bold]{column}[/bold]")
+        table.add_row(literal(str(column), "bold"))
         for row in _rows_of(results, column):
-            failures = f" [red]({row['dead_chains']} failed)[/red]" if row["dead_chains"] else ""
+            failures = f" ({row['dead_chains']} failed)" if row["dead_chains"] else ""
             table.add_row(
-                f"  {row['label']}{failures}",
+                literal(f"  {row['label']}").append(failures, "red"),
                 _in_ten_thousandths(row["rmse"]),
                 _range(row["rmse_range"], _in_ten_thousandths),
                 _in_ten_thousandths(row["rmse_by_chance"]),
@@ -34,9 +34,8 @@ def show(results: dict[str, Any], console: Console) -> None:
                 _time(row["paper_autocorrelation_time"]),
             )
     console.print(table)
-    console.print(
-        "[dim]chance: the error of an unbiased chain with the same length and autocorrelation time[/dim]"
-    )
+    note = "chance: the error of an unbiased chain with the same length and autocorrelation time"
+    console.print(literal(note, "dim"))
     console.print()
     verdicts.show(results["claims"], console)
 

@@ -23,6 +23,7 @@ from isotherm.studies.validation.peers.table import (
 )
 from isotherm.studies.validation.show import HEADER, cells, print_table
 from isotherm.studies.validation.verdict import TOLERANCE
+from isotherm.terminal import literal
 from isotherm.versions import versions
 
 _STYLES = {"right": "green", "off": "red", "not finite": "red", "not resolved": "yellow", "absent": "dim"}
@@ -75,7 +76,7 @@ def show(rows: Sequence[PeerRow], console: Console) -> None:
     """Print the comparison, grouped by setting."""
     print_table([(r.setting, r.method, r.quantities, r.verdict, _STYLES[r.verdict]) for r in rows], console)
     for absent in dict.fromkeys(row.absent for row in rows if row.absent):
-        console.print(absent, highlight=False)
+        console.print(literal(absent))
 
 
 def _line(row: PeerRow) -> figure.Line:

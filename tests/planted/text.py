@@ -1,0 +1,86 @@
+"""Mistakes in how names are shown, whose code is run, and how a run ends."""
+
+from planted.bug import Bug
+
+TEXT = (
+    Bug(
+        "markup-in-names",
+        "Rich reads markup in the cells of tables, so that a column `dose[mg]` is printed as `dose`.",
+        "_as_text",
+        "return Text(escaped(cell)) if isinstance(cell, str) else cell",
+        "return escaped(cell)",
+        ("test_text.py::test_tables_and_verdicts_show_names_as_they_are",),
+    ),
+    Bug(
+        "escape-sequences-in-names",
+        "Control characters of the second set, such as the one-byte form of an escape sequence, reach the terminal.",
+        "_escaped",
+        'return found.group().encode("unicode_escape").decode("ascii")',
+        'return found.group() if "\\x80" <= found.group() < "\\xa0" else repr(found.group())[1:-1]',
+        ("test_text.py::test_text_on_one_line_has_nothing_that_a_terminal_acts_on",),
+    ),
+    Bug(
+        "names-as-formulas-in-figures",
+        "Names between dollar signs are drawn as formulas.",
+        "literal",
+        "setter(visible(text), parse_math=False, usetex=False, **options)",
+        "setter(visible(text), usetex=False, **options)",
+        ("test_text.py::test_figures_draw_names_as_they_are",),
+    ),
+    Bug(
+        "attributes-not-escaped",
+        "Captions are put into attributes of the page unescaped.",
+        "numbers",
+        'aria-label="{_escaped(caption)}"',
+        'aria-label="{caption}"',
+        ("test_text.py::test_pages_show_names_as_they_are",),
+    ),
+    Bug(
+        "formulas-in-cells",
+        "Text that begins with an equals sign is written to CSV files as it is.",
+        "_field",
+        "text = as_cell(text)",
+        "text = str(text)",
+        ("test_csv_cells.py::test_names_survive_a_round_trip",),
+    ),
+    Bug(
+        "user-file-replaces-a-module",
+        "A file of the user is loaded under its own name and replaces the module of Python with that name.",
+        "_from_file",
+        'f"{file.stem} of {hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:16]}"',
+        "file.stem",
+        ("test_loading.py::test_files_named_as_modules_do_not_replace_them",),
+    ),
+    Bug(
+        "code-of-a-spec-runs-in-silence",
+        "Code that a spec names is run without a word.",
+        "make_problem",
+        'complain(f"running code of {spec.function} in {spec.folder}")',
+        "pass",
+        ("test_loading.py::test_the_command_runs_beside_files_named_as_modules",),
+    ),
+    Bug(
+        "an-interruption-is-forgotten",
+        "Ctrl-C during the last computation is dropped.",
+        "deferred",
+        "        yield\n        check()\n",
+        "        yield\n",
+        ("test_endings.py::test_ctrl_c_is_held_back_until_it_is_asked_for",),
+    ),
+    Bug(
+        "draws-of-an-earlier-run",
+        "A run with `--force` that is ended before it begins points to the draws of the earlier run.",
+        "_what_is_left",
+        "if not options.begun:",
+        "if False:",
+        ("test_endings.py::test_a_run_that_ends_before_it_begins_leaves_the_earlier_one_and_says_so",),
+    ),
+    Bug(
+        "pickles-in-tables",
+        "Objects in `.npz` tables are unpickled.",
+        "_read",
+        "with np.load(path, allow_pickle=False) as archive:",
+        "with np.load(path, allow_pickle=True) as archive:",
+        ("test_security.py::test_pickled_objects_in_files_are_refused_unread",),
+    ),
+)

@@ -73,3 +73,9 @@ def test_samplers_are_leaves_and_equations():
     assert [float(x) for x in jax.tree.leaves(sampler) if hasattr(x, "dtype")] == [
         float(jax.numpy.float32(x)) for x in (0.1, 2.0, 1.0, 3.0, 0.5)
     ]
+
+
+def test_the_package_is_the_command():
+    command = [sys.executable, "-m", "isotherm", "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == f"isotherm {iso.__version__}"

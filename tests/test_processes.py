@@ -81,7 +81,7 @@ def test_a_killed_process_ends_the_command_everywhere_with_a_sentence(tmp_path, 
     spec = f'function = "{tmp_path}/model.py:make"\n[sample]\nnum_draws = 10000000\n'
     (tmp_path / "spec.toml").write_text(spec)
     where = ["--distributed", "--coordinator", f"localhost:{free_port()}", "--processes", "2"]
-    command = ["-m", "isotherm.cli", "sample", str(tmp_path / "spec.toml"), *where]
+    command = ["-m", "isotherm", "sample", str(tmp_path / "spec.toml"), *where]
     children = [
         start([*command, "--process", str(i), "--out", str(tmp_path / f"run{i}")], log=tmp_path / f"{i}.log")
         for i in range(2)

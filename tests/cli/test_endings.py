@@ -184,7 +184,7 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_a_signal_ends_the_command_with_everything_stored(presses, number, code, said, folder):
-    command = [sys.executable, "-m", "isotherm.cli", "sample", "spec.toml", "--yes"]
+    command = [sys.executable, "-m", "isotherm", "sample", "spec.toml", "--yes"]
     with open("log", "w") as log:
         child = subprocess.Popen(command, stdout=log, stderr=log)
     began = time.perf_counter()

@@ -57,7 +57,7 @@ def watch(options: argparse.Namespace) -> int:
         )
     with tempfile.TemporaryDirectory(prefix="isotherm-") as folder:
         log = Path(folder) / "log"
-        command = [sys.executable, "-P", "-m", "isotherm.cli", *options.arguments]
+        command = [sys.executable, "-P", "-m", "isotherm", *options.arguments]
         child = subprocess.Popen(command, env={**os.environ, _LOG: str(log)})
         # Ctrl-C at a terminal reaches the child too, which then ends the run and writes its draws.
         previous = [signal.signal(signal.SIGINT, lambda *_: None)]

@@ -1,4 +1,4 @@
-"""`python -m isotherm.cli`, for when the command `isotherm` is not on the path."""
+"""`python -m isotherm`, for when the command `isotherm` is not on the path."""
 
 import sys
 

@@ -22,7 +22,7 @@ from isotherm.sampling.call import Call
 from isotherm.sampling.sampled import sampled
 from isotherm.signals import deferred
 from isotherm.store import plain
-from isotherm.store.folder import CALL, RunFolder, Saved
+from isotherm.store.folder import CALL, TOKEN, RunFolder, Saved
 from isotherm.versions import versions
 
 
@@ -143,7 +143,7 @@ def _check_machine(folder: RunFolder, saved: Saved) -> None:
     """Raise if the bits of the run would depend on where it was stopped."""
     now = _machine()
     for name, value in saved.about.items():
-        if now.get(name) != value:
+        if name != TOKEN and now.get(name) != value:
             raise ValueError(
                 f"`exact` must be False here: the run in {folder.path} was started with {name} {value!r}, and this "
                 f"process has {now.get(name)!r}, so the draws would not be bit for bit those of a run that was never "

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from isotherm.files import open_file
+
 _LZMA_MEMORY = 2**28  # bytes; the default presets of xz need at most 65 MB, and a header may ask for 4 GB
 _PIECE = 2**20  # bytes of a compressed file that are read at once
 
@@ -16,7 +18,7 @@ def read_at_most(path: Path, limit: int) -> bytes:
 
     Raises a `ValueError` if there are more than `limit` bytes, before more than that is held in memory.
     """
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         content = _READERS.get(path.suffix, _plain)(file, limit + 1)
     if len(content) > limit:
         raise ValueError(f"it has more than {limit:,} bytes uncompressed")

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import IO
 from isotherm.files import open_file
 
 _LZMA_MEMORY = 2**28  # bytes; the default presets of xz need at most 65 MB, and a header may ask for 4 GB
-_PIECE = 2**20  # bytes of a compressed file that are read at once
+_PIECE = 2**20  # bytes that are read at once
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
@@ -25,18 +26,23 @@ def read_at_most(path: Path, limit: int) -> bytes:
     return content
 
 
-def _plain(file: IO[bytes], count: int) -> bytes:
-    return file.read(count)
+def _plain(file: IO[bytes] | io.BufferedIOBase, count: int) -> bytes:
+    """Return up to `count` bytes. `read(count)` would allocate as many at once, also for a short file."""
+    parts, left = [], count
+    while left > 0 and (part := file.read(min(left, _PIECE))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _gzip(file: IO[bytes], count: int) -> bytes:
     with gzip.GzipFile(fileobj=file) as stream:
-        return stream.read(count)
+        return _plain(stream, count)
 
 
 def _bz2(file: IO[bytes], count: int) -> bytes:
     with bz2.BZ2File(file) as stream:
-        return stream.read(count)
+        return _plain(stream, count)
 
 
 def _xz(file: IO[bytes], count: int) -> bytes:

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -26,23 +25,27 @@ def read_at_most(path: Path, limit: int) -> bytes:
     return content
 
 
-def _plain(file: IO[bytes] | io.BufferedIOBase, count: int) -> bytes:
-    """Return up to `count` bytes. `read(count)` would allocate as many at once, also for a short file."""
+def _at_most(read: Callable[[int], bytes], count: int) -> bytes:
+    """Return up to `count` bytes. A single `read(count)` would allocate as many at once, also for a short file."""
     parts, left = [], count
-    while left > 0 and (part := file.read(min(left, _PIECE))):
+    while left > 0 and (part := read(min(left, _PIECE))):
         parts.append(part)
         left -= len(part)
     return b"".join(parts)
 
 
+def _plain(file: IO[bytes], count: int) -> bytes:
+    return _at_most(file.read, count)
+
+
 def _gzip(file: IO[bytes], count: int) -> bytes:
     with gzip.GzipFile(fileobj=file) as stream:
-        return _plain(stream, count)
+        return _at_most(stream.read, count)
 
 
 def _bz2(file: IO[bytes], count: int) -> bytes:
     with bz2.BZ2File(file) as stream:
-        return _plain(stream, count)
+        return _at_most(stream.read, count)
 
 
 def _xz(file: IO[bytes], count: int) -> bytes:

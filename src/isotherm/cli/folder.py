@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,13 +114,17 @@ def save_draws(folder: Path, draws: "Draws") -> None:
 def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
     """Return the draws and the summary of a run, and its diagnosis if there is one."""
     import isotherm as iso
+    from isotherm.tables.fitted import fitted
 
     path = folder / DRAWS if (folder / DRAWS).is_file() else folder / STORE
     if not path.exists():
         raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {DRAWS} and no {STORE}")
     draws = iso.load(path)
+    if {"model", "levels"} <= draws.about.model.keys():
+        with refusing_damage(path, SAMPLE_AGAIN):
+            fitted(draws)
     summary, path = draws.summary(), folder / DIAGNOSIS
-    if not path.is_file():
+    if not os.path.lexists(path):
         return draws, summary, None
     record = read_json(path, _REPAIR)
     with refusing_damage(path, _REPAIR):

@@ -287,9 +287,20 @@ def _rows(
         heat = np.full((len(chains), 1), np.nan)
     if not sampled:  # a simplex has one coordinate fewer, and derived quantities have none
         heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), size))
-    columns = (x[chains].astype(np.float64) for x in elements_of(leaf))
-    triples = zip(labels, columns, heat.T, strict=True)
-    return [_row(label, x, t, sampled=sampled) for label, x, t in triples]
+    rows = []
+    for label, x, t in zip(labels, _columns(leaf, chains), heat.T, strict=True):
+        rows.append(_row(label, x, t, sampled=sampled))
+        del x  # before the next one is made
+    return rows
+
+
+def _columns(leaf: Any, chains: np.ndarray) -> Iterator[Float[np.ndarray, "chain draw"]]:
+    """Yield the draws of each element, and hold one of them at a time."""
+    for x in elements_of(leaf):
+        column = (x if len(x) == len(chains) else x[chains]).astype(np.float64)
+        del x
+        yield column
+        del column
 
 
 def _row(

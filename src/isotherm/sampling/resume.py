@@ -22,7 +22,7 @@ from isotherm.sampling.call import Call
 from isotherm.sampling.sampled import sampled
 from isotherm.signals import deferred
 from isotherm.store import plain
-from isotherm.store.folder import CALL, TOKEN, RunFolder, Saved
+from isotherm.store.folder import CALL, RESULT, TOKEN, RunFolder, Saved, Snapshot
 from isotherm.versions import versions
 
 
@@ -68,7 +68,7 @@ def resume(
         call = _call(folder, saved, setup, like)
         snapshot = folder.snapshot()
         if num_draws is None:
-            num_draws = call.num_draws if snapshot is None else snapshot.about["num_draws"]
+            num_draws = _asked(folder, call, snapshot)
         elif snapshot is not None and num_draws < snapshot.drawn:
             raise must("num_draws", f"at least {snapshot.drawn}, the number of stored draws", num_draws)
         call = dataclasses.replace(call, num_draws=num_draws)
@@ -123,6 +123,13 @@ def _call(folder: RunFolder, saved: Saved, setup: Setup | None, like: PyTree | N
     if missing:
         node = {**node, "fields": {k: None if plain.opaque(x) else x for k, x in node["fields"].items()}}
     return decoded(folder.path / CALL, dataclasses.replace(saved, node=node), like=like)
+
+
+def _asked(folder: RunFolder, call: Call, snapshot: Snapshot | None) -> int:
+    """Return the number of draws that was asked for last: a state that was copied back may be of a time before."""
+    result = folder.read(RESULT, "result")
+    numbers = [saved.about["num_draws"] for saved in (snapshot, result) if saved is not None]
+    return max(numbers, default=call.num_draws)
 
 
 def _machine() -> dict[str, Any]:

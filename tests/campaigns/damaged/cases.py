@@ -3,6 +3,7 @@
 import dataclasses
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from campaigns.damaged.bytes_damage import BYTES, PLACES, Damage, files
@@ -61,8 +62,18 @@ class Cases:
                         (self.copy / gone).unlink()
                         answers.append(read(self.copy))
                 self.expected[original.folder, name] = answers
-                if name == "settings":  # whether data and posterior are those of the run is checked later
-                    self.expected[original.folder, name].append(read(original.other))
+                if original.name == "sampled":
+                    answers += self._of_another(original, name, read)
+
+    def _of_another(self, original: Original, name: str, read: Callable[[Path], Answer]) -> list[Answer]:
+        """Return answers from whole files of another run that nothing tells from those of this one.
+
+        They are settings, of which a resumption checks the posterior and the data, and draws without a diagnosis.
+        """
+        self._copied(dataclasses.replace(original, folder=original.other))
+        for gone in OPTIONAL.get(name, ()):
+            (self.copy / gone).unlink()
+        return [read(self.copy)]
 
     def _copied(self, original: Original) -> None:
         shutil.rmtree(self.copy.parent, ignore_errors=True)

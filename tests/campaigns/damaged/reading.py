@@ -32,7 +32,7 @@ GOOD = ("same", "said", "forged")
 BAD = ("silent", "raw", "hang", "crash", "memory")
 Answer = dict[str, Any]
 
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 _SENTENCES = (DamagedFileError, ValueError, OSError, FileNotFoundError, PermissionError, IsADirectoryError,
               NotADirectoryError, FileExistsError)  # fmt: skip
 

@@ -13,7 +13,7 @@ from support.stored_run import contents, run
 from support.torn import Disk, Operation, disks, recorded
 
 DRAWS = 40
-SAMPLE = 16
+SAMPLE = 10
 SEED = 1
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

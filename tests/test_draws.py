@@ -13,7 +13,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.draws import Draws, Moments
-from support.made import made_record
+from support.made import made, made_record
 from support.made_run import made_draws
 from support.models import call, normal_mean
 
@@ -268,3 +268,13 @@ def test_reference_posterior_is_the_exact_one():
         assert row.ess_bulk > 1000
         assert abs(row.sd / (2 / 41) ** 0.5 - 1) < 5 * 2000**-0.5
     assert abs(summary.configurational_temperature / 2 - 1) < 0.1
+
+
+def test_a_long_summary_takes_sizes_and_r_hat_from_evenly_spaced_draws(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(2, 1000))
+    every, third = made(x).summary().rows[0], made(x[:, ::3]).summary().rows[0]
+    monkeypatch.setattr("isotherm.judging.summary._MOST_RANKED", 700)
+    found = made(x).summary().rows[0]
+    assert (found.ess_bulk, found.ess_tail, found.r_hat) == (third.ess_bulk, third.ess_tail, third.r_hat)
+    assert (found.mean, found.sd, found.low, found.high) == (every.mean, every.sd, every.low, every.high)
+    assert found.mcse == pytest.approx(every.sd / third.sd * third.mcse)

@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target, path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     _remove_stale(target)
     temporary = target.parent / f"{_prefix(target)}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -53,7 +53,15 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it. A new one is on the disk afterwards: its name, too, can be lost."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def _mode(target: Path, path: Path) -> int | None:
@@ -100,8 +108,8 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
-    """Put the new name on the disk. Without this, a power cut may bring the old file back."""
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk. Without this, a power cut may bring an old file back."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -110,6 +118,21 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file to read it. Refuses a pipe or a device, which may keep its reader waiting or never end."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(mode):
+            raise damaged(path, "it is a device or a pipe")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 @contextmanager
@@ -148,7 +171,8 @@ def write_json(path: str | os.PathLike[str], record: dict[str, Any]) -> None:
 
 def read_json(path: str | os.PathLike[str], repair: str) -> dict[str, Any]:
     """Return the object that `write_json` wrote. `repair` says what to do if the file is damaged."""
-    content = Path(path).read_bytes()
+    with open_file(path) as file:
+        content = file.read()
     with refusing_damage(path, repair):
         record = parse_json(content)
         if record.pop(_CHECKSUM, None) != _digest(record):
@@ -158,9 +182,17 @@ def read_json(path: str | os.PathLike[str], repair: str) -> dict[str, Any]:
 
 def parse_json(content: bytes, *, nan: bool = False) -> dict[str, Any]:
     """Return the object in UTF-8 text. NaN and infinities, which JSON has not, are refused unless `nan` is true."""
-    record = json.loads(content.decode("utf-8"), parse_constant=None if nan else _refuse_constant)
+    constant = None if nan else _refuse_constant
+    record = json.loads(content.decode("utf-8"), parse_constant=constant, object_pairs_hook=_with_unique_keys)
     if not isinstance(record, dict):
         raise ValueError(f"it holds a JSON {type(record).__name__} instead of an object")
+    return record
+
+
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ValueError("it has two values under one key")
     return record
 
 

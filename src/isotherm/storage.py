@@ -21,7 +21,7 @@ from jaxtyping import PyTree
 
 from isotherm import tree
 from isotherm.errors import DamagedFileError, must
-from isotherm.files import parse_json, refusing_damage
+from isotherm.files import open_file, parse_json, refusing_damage
 from isotherm.files import replacing as replacing
 from isotherm.files import write_text as write_text
 
@@ -31,20 +31,25 @@ _RECORD, _SEAL = "record.json", "record.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content gives the same bytes
 
 
-def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra: dict[str, Any]) -> None:
-    """Write `record`, a dict of pytrees of arrays, and `extra`, plain JSON, to `path`."""
+def write_archive(path: str | os.PathLike[str], record: dict[str, PyTree], extra: dict[str, Any]) -> str:
+    """Write `record`, a dict of pytrees of arrays, and `extra`, plain JSON, to `path`; return its seal.
+
+    The seal is the checksum of `record.json`, and so of all the content.
+    """
     arrays: list[np.ndarray] = []
     structure = {name: _encode(value, arrays) for name, value in record.items()}
     plain = [_to_plain(x) for x in arrays]
     about = [_describe(x, bits) for x, bits in zip(arrays, plain, strict=True)]
     head = json.dumps({"format": _FORMAT, "structure": structure, "arrays": about, **extra}).encode()
+    seal = hashlib.sha256(head).hexdigest()
     with replacing(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_member(_RECORD), head)
-        archive.writestr(_member(_SEAL), hashlib.sha256(head).hexdigest())
+        archive.writestr(_member(_SEAL), seal)
         for i, x in enumerate(plain):
             with archive.open(_member(f"{i}.npy"), "w", force_zip64=True) as member:
                 member.write(_npy_header(x.dtype, x.shape))
                 member.write(_bytes_of(x))
+    return seal
 
 
 def read_archive(
@@ -52,9 +57,11 @@ def read_archive(
 ) -> tuple[dict[str, PyTree], dict[str, Any]]:
     """Return the record and the JSON that `write_archive` wrote; entries named in `like` get its structure.
 
+    The JSON has the seal of the file, too, under `seal`.
+
     Raises a `DamagedFileError` if anything in the file differs from what was written.
     """
-    with open(path, "rb") as file, refusing_damage(path, REPAIR), zipfile.ZipFile(file) as archive:
+    with open_file(path) as file, refusing_damage(path, REPAIR), zipfile.ZipFile(file) as archive:
         members = _members(archive, os.fstat(file.fileno()).st_size)
         head = _head(archive, members, path, kind)
         about = _checked(list, head["arrays"], "arrays")
@@ -114,7 +121,7 @@ def _head(
         raise DamagedFileError(
             f"{os.fspath(path)} must hold {kind}; it holds {head.get('kind')!r}. Name another file."
         )
-    return head
+    return head | {"seal": sealed.decode()}
 
 
 def _describe(x: np.ndarray, plain: np.ndarray) -> dict[str, Any]:

@@ -18,7 +18,9 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-from hostile.run import main
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from campaigns.hostile.run import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,6 +9,7 @@ from planted.rows import ROWS
 from planted.runs import RUNS
 from planted.samplers import SAMPLERS
 from planted.steps import STEPS
+from planted.stores import STORES
 from planted.streams import STREAMS
 from planted.sums import SUMS
 from planted.symmetric import SYMMETRIC
@@ -29,4 +30,5 @@ BUGS: tuple[Bug, ...] = (
     *TUNED,
     *OUTPUTS,
     *TEXT,
+    *STORES,
 )

@@ -45,6 +45,7 @@ AREAS = {
         "judging/",
         "draws/",
     ),
+    "Files and stored runs": ("files.py", "storage.py", "store/", "cli/"),
     "Predictions, scores and models of other libraries": (
         "prediction/",
         "scores/",

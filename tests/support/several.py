@@ -3,6 +3,7 @@
 python -m support.several CASE FILE [PROCESS PROCESSES PORT]
 """
 
+import functools
 import os
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from isotherm.sums import fold, spread
 ROWS, SIZE = 20_011, 5  # a prime number of rows, which no number of devices or blocks divides
 
 
+@functools.cache  # so that runs of one process share their programs
 def posterior() -> iso.Posterior:
     def log_likelihood(theta, row):
         z = row["x"] @ theta

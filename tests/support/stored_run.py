@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm as iso
+from isotherm import tree
 from isotherm.chains import recording
 from isotherm.data import stream
 from isotherm.sums import journal
@@ -48,7 +49,7 @@ def is_stored(case: str, folder: Path) -> bool:
     return all((part / "call.iso").is_file() for part in parts)
 
 
-def run(case: str, folder: Path, num_draws: int, *, stored: bool | None = None) -> iso.Draws:
+def run(case: str, folder: Path, num_draws: int, *, stored: bool | None = None, seed: int = 5) -> iso.Draws:
     """Return the draws of a run in `folder`: a new one, or that which is `stored` there."""
     recording._SECONDS = journal._SECONDS = (
         0.0  # states and passes are stored as often as there is something new
@@ -61,7 +62,7 @@ def run(case: str, folder: Path, num_draws: int, *, stored: bool | None = None) 
     if is_stored(case, folder) if stored is None else stored:
         return iso.resume(folder, target, data, progress=False)
     return iso.sample(
-        target, data, jnp.zeros(SIZE), **settings(case, num_draws), seed=5, progress=False, store=folder
+        target, data, jnp.zeros(SIZE), **settings(case, num_draws), seed=seed, progress=False, store=folder
     )
 
 
@@ -71,7 +72,7 @@ def contents(draws: iso.Draws) -> dict[str, np.ndarray]:
     found |= {f"posterior.{name}": x for name, x in draws.flat().items()}
     for name in ("count", "mean", "variance", "temperature", "kinetic", "refined"):
         value = getattr(draws.moments, name)
-        found |= {} if value is None else {f"moments.{name}": np.asarray(value)}
+        found |= {f"moments.{name}.{leaf}": np.asarray(x) for leaf, x in tree.named_leaves(value)}
     numbers = [draws.record.steps, draws.record.s or 0, draws.record.noise_friction or 0]
     return found | {"lengths": draws.lengths, "record": np.asarray(numbers, np.float64)}
 

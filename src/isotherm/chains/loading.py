@@ -12,10 +12,10 @@ from jaxtyping import PyTree
 
 from isotherm.chains.moments import finish
 from isotherm.chains.stored import decoded
-from isotherm.draws import Draws, Moments
+from isotherm.draws import Draws, Moments, check_shapes
 from isotherm.draws import load as load_file
-from isotherm.draws.record import About, RunRecord
-from isotherm.files import read_json, refusing_damage
+from isotherm.draws.record import About, Labels, RunRecord
+from isotherm.files import damaged, read_json, refusing_damage
 from isotherm.storage import REPAIR
 from isotherm.store import plain
 from isotherm.store.folder import (
@@ -23,11 +23,14 @@ from isotherm.store.folder import (
     IN_MEMORY,
     RESULT,
     SETUP,
+    Saved,
     Snapshot,
     parts,
     read_saved,
     read_snapshot,
+    run_of,
 )
+from isotherm.typed_json import typed
 
 
 def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
@@ -43,12 +46,17 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
     found = list(parts(folder))
     if not found:
         raise ValueError(f"`path` must be a file of draws or the folder of a stored run; {path} is neither.")
+    if found != [folder] and len(found) != (total := int(found[0].name.rpartition("-")[2])):
+        raise damaged(folder, f"it has the folders of {len(found)} of {total} processes", REPAIR)
     draws = _joined([_part(part, like) for part in found])
-    if not (about := folder / ABOUT).is_file():
+    if not (path := folder / ABOUT).is_file():
         return draws
-    content = read_json(about, REPAIR)
-    with refusing_damage(about, REPAIR):
-        return dataclasses.replace(draws, about=About(**content["about"]), labels=content["labels"])
+    content = read_json(path, REPAIR)
+    with refusing_damage(path, REPAIR):
+        if content["runs"] != [run_of(part) for part in found]:
+            raise ValueError("it belongs to another run than the other files of the folder")
+        about, labels = typed(About, content["about"], "about"), typed(Labels, content["labels"], "labels")
+        return dataclasses.replace(draws, about=about, labels=labels)
 
 
 def _part(path: Path, like: PyTree | None) -> Draws:
@@ -59,20 +67,34 @@ def _part(path: Path, like: PyTree | None) -> Draws:
             f"`path` must be the folder of a run that has drawn something; the run in {path} is still in its "
             "warm-up. Wait for it, or go on with `iso.resume` if it was ended."
         )
-    posterior, stats = stored_draws(snapshot, like)
-    result = read_saved(path / RESULT, "result") if (path / RESULT).is_file() else None
-    if result is not None and result.about["num_draws"] == snapshot.drawn:
-        value, about = decoded(path / RESULT, result, like=like), result.about
-        return Draws(
-            posterior=posterior,
-            stats={**stats, **value["stats"]},
-            moments=value["moments"],
-            status=tuple(about["status"]),
-            lengths=value["lengths"],
-            complete=value["complete"],
-            record=RunRecord.from_json(about["record"]),
-        )
-    return _under_way(path, snapshot, posterior, stats, like)
+    with refusing_damage(path, REPAIR):
+        posterior, stats = stored_draws(snapshot, like)
+    result = None
+    if (path / RESULT).is_file():
+        result = read_saved(path / RESULT, "result", snapshot.saved.after)
+    with refusing_damage(path if result is None else path / RESULT, REPAIR):
+        if result is not None and result.about["num_draws"] == snapshot.drawn:
+            draws = _complete(path, result, posterior, stats, like)
+        else:
+            draws = _under_way(path, snapshot, posterior, stats, like)
+        check_shapes(draws)
+    return draws
+
+
+def _complete(
+    path: Path, result: Saved, posterior: PyTree, stats: dict[str, np.ndarray], like: PyTree | None
+) -> Draws:
+    """Return the draws of a run that has come to its end."""
+    value, about = decoded(path / RESULT, result, like=like), result.about
+    return Draws(
+        posterior=posterior,
+        stats={**stats, **value["stats"]},
+        moments=value["moments"],
+        status=typed(tuple[str, ...], about["status"], "status"),
+        lengths=value["lengths"],
+        complete=value["complete"],
+        record=RunRecord.from_json(about["record"]),
+    )
 
 
 def stored_draws(snapshot: Snapshot, like: PyTree | None = None) -> tuple[PyTree, dict[str, np.ndarray]]:
@@ -91,6 +113,8 @@ def _under_way(
 ) -> Draws:
     """Return the draws of a run that has not ended, or that was ended before it was complete."""
     about, setup = snapshot.about, read_saved(path / SETUP, "setup")
+    if setup.seal != snapshot.saved.after[SETUP]:
+        raise damaged(path / SETUP, "it does not belong to the other files of the folder", REPAIR)
     lanes = decoded(path, snapshot.value, like=like)["lanes"]
     moments, ended = finish(lanes.accumulator), np.asarray(lanes.ended)
     record = RunRecord.from_json(setup.about["record"])

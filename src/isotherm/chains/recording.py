@@ -11,8 +11,9 @@ from jaxtyping import PyTree
 from isotherm import tree
 from isotherm.chains import loop
 from isotherm.chains.placement import Placement
-from isotherm.files import damaged
+from isotherm.files import damaged, refusing_damage
 from isotherm.gradients.control_variate import Anchor
+from isotherm.storage import REPAIR
 from isotherm.store import plain
 from isotherm.store.draws_writer import DrawsWriter
 from isotherm.store.folder import DRAWS, IN_MEMORY, RunFolder, explaining
@@ -126,16 +127,17 @@ class OnDisk:
         if self.snapshot is None:
             return start
         saved = self.snapshot.value
-        found = jax.tree.leaves(saved.decoded())
         # The oldest positions are there once anchors have moved.
         moved = start.oldest if start.oldest is not None else (start.lanes.state.position, start.anchors)
         template = start.arrays | {"oldest": None}
-        if len(found) != len(jax.tree.leaves(template)):
-            template["oldest"] = moved
-        expected, structure = jax.tree.flatten(template)
-        shapes = [(x.shape, x.dtype) for x in found]
-        if shapes != [((self.placement.lanes, *x.shape[1:]), x.dtype) for x in expected]:
-            raise damaged(self.folder.path, "its state does not fit the chains of this run")
+        with refusing_damage(self.folder.path, REPAIR):
+            found = jax.tree.leaves(saved.decoded())
+            if len(found) != len(jax.tree.leaves(template)):
+                template["oldest"] = moved
+            expected, structure = jax.tree.flatten(template)
+            shapes = [(x.shape, x.dtype) for x in found]
+            if shapes != [((self.placement.lanes, *x.shape[1:]), x.dtype) for x in expected]:
+                raise ValueError("its state does not fit the chains of this run")
         arrays = structure.unflatten([self.placement.placed(x) for x in found])
         return Position(**arrays, step=saved.about["step"], seconds=saved.about["seconds"])
 

@@ -2,11 +2,15 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
+import numpy as np
 
 from isotherm.files import read_json, refusing_damage, write_json
 from isotherm.reporting.report import images, run_page
@@ -29,7 +33,7 @@ def write_run(folder: Path, draws: "Draws", summary: "Summary", diagnosis: "Diag
     """Write all files of a run except the draws, which are saved earlier; return the paths of all its files."""
     write_json(folder / SUMMARY, summary_to_json(summary))
     if diagnosis is not None:
-        write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis))
+        write_json(folder / DIAGNOSIS, diagnosis_to_json(diagnosis) | {"draws": _digest(draws)})
     write_report(folder, draws, summary, diagnosis)
     names = (DRAWS, STORE, SUMMARY, DIAGNOSIS, REPORT)
     return [folder / name for name in names if (folder / name).exists()]
@@ -87,12 +91,21 @@ def read_settings(folder: Path) -> "tuple[Spec, int, float]":
         return spec, int(content["seed"]), float(content["effort"])
 
 
+def _digest(draws: "Draws") -> str:
+    """Return a hash that tells draws from those of any other run: of their record and their moments."""
+    digest = hashlib.sha256(json.dumps(draws.record.to_json(), sort_keys=True).encode())
+    for x in jax.tree.leaves((draws.moments.count, draws.moments.mean, draws.moments.variance)):
+        digest.update(np.ascontiguousarray(x).tobytes())
+    return digest.hexdigest()
+
+
 def save_draws(folder: Path, draws: "Draws") -> None:
     """Write what the draws are about into their store, and the draws to one file unless they fill the memory."""
-    from isotherm.store.folder import ABOUT
+    from isotherm.store.folder import ABOUT, parts, run_of
     from isotherm.store.stored_array import StoredArray
 
-    about = {"about": dataclasses.asdict(draws.about), "labels": draws.labels}
+    runs = [run_of(part) for part in parts(folder / STORE)]
+    about = {"about": dataclasses.asdict(draws.about), "labels": draws.labels, "runs": runs}
     write_json(folder / STORE / ABOUT, about)
     if not any(isinstance(x, StoredArray) for x in jax.tree.leaves(draws.posterior)):
         draws.save(folder / DRAWS)
@@ -101,14 +114,20 @@ def save_draws(folder: Path, draws: "Draws") -> None:
 def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
     """Return the draws and the summary of a run, and its diagnosis if there is one."""
     import isotherm as iso
+    from isotherm.tables.fitted import fitted
 
     path = folder / DRAWS if (folder / DRAWS).is_file() else folder / STORE
     if not path.exists():
         raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {DRAWS} and no {STORE}")
     draws = iso.load(path)
+    if {"model", "levels"} <= draws.about.model.keys():
+        with refusing_damage(path, SAMPLE_AGAIN):
+            fitted(draws)
     summary, path = draws.summary(), folder / DIAGNOSIS
-    if not path.is_file():
+    if not os.path.lexists(path):
         return draws, summary, None
     record = read_json(path, _REPAIR)
     with refusing_damage(path, _REPAIR):
+        if record.get("draws") != _digest(draws):
+            raise ValueError("it is the diagnosis of other draws than those of the folder")
         return draws, summary, diagnosis_from_json(record, summary)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import tree
-from isotherm.draws.record import About, RunRecord
+from isotherm.draws.record import About, Labels, RunRecord
 from isotherm.files import refusing_damage
 from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.text import visible
@@ -192,14 +192,14 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
             complete=record["complete"],
             record=RunRecord.from_json(extra["record"]),
             derived=record["derived"],
-            labels=typed(dict[str, list[list[str]]], extra["labels"], "labels"),
+            labels=typed(Labels, extra["labels"], "labels"),
             about=typed(About, extra["about"], "about"),
         )
-        _check_shapes(draws)
+        check_shapes(draws)
     return draws
 
 
-def _check_shapes(draws: Draws) -> None:
+def check_shapes(draws: Draws) -> None:
     """Raise unless every array has an entry for each chain and, if it holds draws, for each draw."""
     m, count = draws.moments, (draws.num_chains,)
     per_chain = [

@@ -21,4 +21,7 @@ def elements_of(leaf: Any) -> Iterator[Shaped[np.ndarray, "chain draw"]]:
     size = math.prod(leaf.leaf.shape)
     count = max(1, _AT_ONCE * size // max(1, leaf.nbytes))
     for begin in range(0, size, count):
-        yield from np.moveaxis(leaf.elements(begin, begin + count), 2, 0)
+        block = leaf.elements(begin, begin + count)
+        for i in range(block.shape[2]):
+            yield np.ascontiguousarray(block[:, :, i])  # no view, which would keep the block in memory
+        del block

@@ -11,6 +11,7 @@ from isotherm.printed import Printed
 from isotherm.samplers.traits import Traits, constant
 from isotherm.typed_json import typed
 
+Labels = dict[str, list[list[str]]]  # names of the elements of a parameter, for each of its axes
 _MAX_LISTED = 64  # size up to which an array is recorded number by number
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from isotherm.draws import Draws
 
 _MIDDLE = (0.05, 0.95)  # quantiles
+# Draws of a parameter from which effective sizes and R-hat are computed: evenly spaced ones if there are more. Ranks
+# and Fourier transforms take ten times the memory of the draws, and sizes beyond this number decide nothing.
+_MOST_RANKED = 2**20
 _ROUNDING_LIMIT, _FORCE_LIMIT = (
     0.03,
     0.03,
@@ -284,9 +287,20 @@ def _rows(
         heat = np.full((len(chains), 1), np.nan)
     if not sampled:  # a simplex has one coordinate fewer, and derived quantities have none
         heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), size))
-    columns = (x[chains].astype(np.float64) for x in elements_of(leaf))
-    triples = zip(labels, columns, heat.T, strict=True)
-    return [_row(label, x, t, sampled=sampled) for label, x, t in triples]
+    rows = []
+    for label, x, t in zip(labels, _columns(leaf, chains), heat.T, strict=True):
+        rows.append(_row(label, x, t, sampled=sampled))
+        del x  # before the next one is made
+    return rows
+
+
+def _columns(leaf: Any, chains: np.ndarray) -> Iterator[Float[np.ndarray, "chain draw"]]:
+    """Yield the draws of each element, and hold one of them at a time."""
+    for x in elements_of(leaf):
+        column = (x if len(x) == len(chains) else x[chains]).astype(np.float64)
+        del x
+        yield column
+        del column
 
 
 def _row(
@@ -300,12 +314,13 @@ def _row(
         error = _error(heat, size)
         return Row(name, value, 0.0, value, value, 0.0, size, size, 1.0, float(heat.mean()), error)
     axes = {"chain_axis": 0, "draw_axis": 1}
+    spaced = x[:, :: -(-x.size // _MOST_RANKED)]
     with np.errstate(
         divide="ignore", invalid="ignore"
     ):  # of constant draws, for which the verdict has a sentence
-        mean_size, bulk = (float(stats.ess(x, method=method, **axes)) for method in ("mean", "bulk"))
-        tail = float(stats.ess(x, method="tail", prob=_MIDDLE, **axes))
-        r_hat = float(stats.rhat(x if len(x) > 1 else _halves(x), **axes))
+        mean_size, bulk = (float(stats.ess(spaced, method=method, **axes)) for method in ("mean", "bulk"))
+        tail = float(stats.ess(spaced, method="tail", prob=_MIDDLE, **axes))
+        r_hat = float(stats.rhat(spaced if len(x) > 1 else _halves(spaced), **axes))
     sd = float(x.std(ddof=1))
     low, high = np.quantile(x, _MIDDLE)
     return Row(

@@ -22,7 +22,7 @@ from isotherm.sampling.call import Call
 from isotherm.sampling.sampled import sampled
 from isotherm.signals import deferred
 from isotherm.store import plain
-from isotherm.store.folder import CALL, RunFolder, Saved
+from isotherm.store.folder import CALL, RESULT, TOKEN, RunFolder, Saved, Snapshot
 from isotherm.versions import versions
 
 
@@ -68,7 +68,7 @@ def resume(
         call = _call(folder, saved, setup, like)
         snapshot = folder.snapshot()
         if num_draws is None:
-            num_draws = call.num_draws if snapshot is None else snapshot.about["num_draws"]
+            num_draws = _asked(folder, call, snapshot)
         elif snapshot is not None and num_draws < snapshot.drawn:
             raise must("num_draws", f"at least {snapshot.drawn}, the number of stored draws", num_draws)
         call = dataclasses.replace(call, num_draws=num_draws)
@@ -125,6 +125,13 @@ def _call(folder: RunFolder, saved: Saved, setup: Setup | None, like: PyTree | N
     return decoded(folder.path / CALL, dataclasses.replace(saved, node=node), like=like)
 
 
+def _asked(folder: RunFolder, call: Call, snapshot: Snapshot | None) -> int:
+    """Return the number of draws that was asked for last: a state that was copied back may be of a time before."""
+    result = folder.read(RESULT, "result")
+    numbers = [saved.about["num_draws"] for saved in (snapshot, result) if saved is not None]
+    return max(numbers, default=call.num_draws)
+
+
 def _machine() -> dict[str, Any]:
     """Return what the bits of a run depend on besides its arguments."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -143,7 +150,7 @@ def _check_machine(folder: RunFolder, saved: Saved) -> None:
     """Raise if the bits of the run would depend on where it was stopped."""
     now = _machine()
     for name, value in saved.about.items():
-        if now.get(name) != value:
+        if name != TOKEN and now.get(name) != value:
             raise ValueError(
                 f"`exact` must be False here: the run in {folder.path} was started with {name} {value!r}, and this "
                 f"process has {now.get(name)!r}, so the draws would not be bit for bit those of a run that was never "

@@ -13,6 +13,9 @@ lock                       held by the process that writes
 
 import contextlib
 import dataclasses
+import itertools
+import re
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,26 +26,35 @@ from jaxtyping import PyTree
 
 from isotherm import processes
 from isotherm.errors import DamagedFileError, must
-from isotherm.files import read_json, refusing_damage, write_json
+from isotherm.files import damaged, make_folder, read_json, refusing_damage, sync_folder, write_json
 from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.store import plain
 from isotherm.store.lock import LOCK, Lock
 from isotherm.store.stored_array import StoredArray
 from isotherm.store.zarr_layout import StoredLeaf, ZarrLayout
+from isotherm.typed_json import typed
 
 CALL, PROBLEM, SETUP, RESULT = "call.iso", "problem.json", "setup.iso", "result.iso"
 DRAWS, PASSES, ABOUT = "draws.zarr", "passes", "about.json"
 STATES = ("state-0.iso", "state-1.iso")
+_FIRST = {CALL: "call", SETUP: "setup"}  # files that are written once, and their kinds
+TOKEN, _AFTER = "token", "after"
 IN_MEMORY = 2**28  # bytes of draws, up to which they are read into memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """An object as it is stored: JSON with arrays, and the plain values beside it."""
+    """An object as it is stored: JSON with arrays, and the plain values beside it.
+
+    `seal` is the checksum of its file. `after` has the seals of the files that it follows from, by name: a file of
+    another run, or one that was changed together with its checksum, does not fit the others.
+    """
 
     node: plain.Node
     arrays: list[np.ndarray]
     about: dict[str, Any]
+    seal: str
+    after: dict[str, str]
 
     def decoded(self, known: Mapping[str, Any] | None = None, like: PyTree | None = None) -> Any:
         """Return the object, with what it refers to by name taken from `known`."""
@@ -77,6 +89,7 @@ class Snapshot:
             raise ValueError(f"its counts must be integers of at least 0; they are {counts}")
         if self.checksums.shape != (-(-drawn // max(length, 1)), len(self.layout.leaves)):
             raise ValueError(f"it must have a checksum for each chunk of {drawn} draws")
+        self.layout.check_size()
 
     @property
     def value(self) -> Saved:
@@ -101,6 +114,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path, self.lock, self.sequence = path, Lock(path), 0
+        self.seals: dict[str, str] = {}  # of the files that were written before all others
 
     @staticmethod
     def create(path: Any, call: Any, about: dict[str, Any]) -> "RunFolder":
@@ -114,7 +128,9 @@ class RunFolder:
                 "To go on with the run in it, call `iso.resume`; to start anew, delete it.",
             )
         folder = RunFolder(_made(part_of(whole)))
-        folder.write(CALL, "call", call, about=about)
+        folder.write(
+            CALL, "call", call, about=about | {TOKEN: secrets.token_hex(16)}
+        )  # no two runs are the same
         return folder
 
     @staticmethod
@@ -125,7 +141,16 @@ class RunFolder:
             others = any(parts(checked_path(path)))
             hint = "It holds a run of another number of processes." if others else ""
             raise must("path", "the folder of a run, as `store` of `iso.sample` makes it", str(path), hint)
-        return RunFolder(part)
+        folder = RunFolder(part)
+        try:
+            folder.seals = _seals(part)
+            _check_whole(part)
+            for known in (part.parent, part, *(x for x in part.rglob("*") if x.is_dir())):
+                sync_folder(known)  # a process that was killed may have made it without
+        except BaseException:
+            folder.close()
+            raise
+        return folder
 
     def write(
         self,
@@ -135,25 +160,32 @@ class RunFolder:
         *,
         known: Mapping[str, Any] | None = None,
         about: dict[str, Any] | None = None,
-    ) -> plain.Node:
-        """Write an object to a file; return it as JSON."""
+    ) -> None:
+        """Write an object to a file."""
         node, arrays = plain.encode(value, known)
-        write_archive(
-            self.path / name, {"arrays": arrays}, {"kind": kind, "node": node, "about": about or {}}
-        )
-        return node
+        self._write(name, kind, node, arrays, about or {})
+
+    def _write(
+        self, name: str, kind: str, node: plain.Node, arrays: list[np.ndarray], about: dict[str, Any]
+    ) -> None:
+        after = {x: seal for x, seal in self.seals.items() if x != name}
+        extra = {"kind": kind, "node": node, "about": about, "after": after}
+        seal = write_archive(self.path / name, {"arrays": arrays}, extra)
+        if name in _FIRST:
+            self.seals[name] = seal
 
     def read(self, name: str, kind: str) -> Saved | None:
         """Return an object that `write` wrote; `None` if there is none."""
-        return read_saved(self.path / name, kind) if (self.path / name).is_file() else None
+        return read_saved(self.path / name, kind, self.seals) if (self.path / name).is_file() else None
 
     def check_problem(self, **hashes: str) -> None:
         """Store hashes of the data and the posterior. Raise if others have been stored before."""
         path = self.path / PROBLEM
         if not path.is_file():
-            write_json(path, hashes)
+            write_json(path, hashes | {_AFTER: {CALL: self.seals[CALL]}})
             return
         stored = read_json(path, REPAIR)
+        _check_seals(path, stored.get(_AFTER), {CALL: self.seals[CALL]})
         for name, value in hashes.items():
             if stored.get(name) != value:
                 raise ValueError(
@@ -163,7 +195,7 @@ class RunFolder:
 
     def snapshot(self) -> Snapshot | None:
         """Return the last state that was written whole; `None` if there is none."""
-        found = read_snapshot(self.path)
+        found = read_snapshot(self.path, self.seals)
         self.sequence = 0 if found is None else found.about["sequence"]
         return found
 
@@ -173,8 +205,7 @@ class RunFolder:
         node = {"value": node, "checksums": len(arrays)}
         about = about | {"sequence": self.sequence + 1}
         name = STATES[(self.sequence + 1) % 2]
-        record = {"arrays": [*arrays, checksums]}
-        write_archive(self.path / name, record, {"kind": "state", "node": node, "about": about})
+        self._write(name, "state", node, [*arrays, checksums], about)
         self.sequence += 1
 
     def remove(self, name: str) -> None:
@@ -211,21 +242,62 @@ def explaining(path: Path) -> Iterator[None]:
         ) from error
 
 
-def read_saved(path: Path, kind: str) -> Saved:
-    """Return an object that a `RunFolder` wrote."""
+def read_saved(path: Path, kind: str, seals: Mapping[str, str] | None = None) -> Saved:
+    """Return an object that a `RunFolder` wrote. Raises if it follows from files with other seals than `seals`."""
     record, extra = read_archive(path, kind=kind, like={})
     with refusing_damage(path, REPAIR):
-        return Saved(extra["node"], list(record["arrays"]), dict(extra["about"]))
+        saved = Saved(
+            extra["node"],
+            list(record["arrays"]),
+            dict(extra["about"]),
+            extra["seal"],
+            typed(dict[str, str], extra[_AFTER], _AFTER),
+        )
+    _check_seals(path, saved.after, seals or {})
+    return saved
 
 
-def read_snapshot(path: Path) -> Snapshot | None:
-    """Return the last state in a folder that is whole; `None` if none was written."""
+def run_of(path: Path) -> str:
+    """Return what tells the run in a folder from all others: the seal of its call."""
+    return read_saved(path / CALL, "call").seal
+
+
+def _seals(path: Path) -> dict[str, str]:
+    """Return the seals of the files in a folder that are written before all others."""
+    seals: dict[str, str] = {}
+    for name, kind in _FIRST.items():
+        if (path / name).is_file():
+            seals[name] = read_saved(path / name, kind, seals).seal
+    return seals
+
+
+def _check_seals(path: Path, after: Any, seals: Mapping[str, str]) -> None:
+    """Raise unless the seals that a file follows from are those of the files that were written before it."""
+    earlier = itertools.takewhile(lambda item: item[0] != path.name, seals.items())
+    if not isinstance(after, dict) or any(after.get(name) != seal for name, seal in earlier):
+        raise damaged(path, "it does not belong to the other files of the folder", REPAIR)
+
+
+def _check_whole(path: Path) -> None:
+    """Raise if a file is missing that was written before a state or a result that is there."""
+    if any((path / name).exists() for name in (*STATES, RESULT)):
+        for name in (PROBLEM, SETUP):
+            if not (path / name).is_file():
+                raise damaged(path / name, "it is missing", REPAIR)
+
+
+def read_snapshot(path: Path, seals: Mapping[str, str] | None = None) -> Snapshot | None:
+    """Return the last state in a folder that is whole; `None` if none was written.
+
+    It must follow from files with these seals: from the call of the run, if none are given.
+    """
+    seals = {CALL: run_of(path)} if seals is None else seals
     found: list[Snapshot] = []
     damage = None
     for name in STATES:
         if (path / name).is_file():
             try:
-                found.append(_read_snapshot(path, name))
+                found.append(_read_snapshot(path, name, seals))
             except DamagedFileError as error:  # the other one is whole
                 damage = error
     if not found and damage is not None:
@@ -233,8 +305,8 @@ def read_snapshot(path: Path) -> Snapshot | None:
     return max(found, key=lambda x: x.about["sequence"], default=None)
 
 
-def _read_snapshot(path: Path, name: str) -> Snapshot:
-    saved = read_saved(path / name, "state")
+def _read_snapshot(path: Path, name: str, seals: Mapping[str, str]) -> Snapshot:
+    saved = read_saved(path / name, "state", seals)
     with refusing_damage(path / name, REPAIR):
         snapshot = Snapshot(saved, _layout(path, saved.about))
         snapshot.check()
@@ -253,8 +325,8 @@ def parts(path: Path) -> Iterator[Path]:
     if (path / CALL).is_file():
         yield path
         return
-    found = sorted(path.glob("process-*-of-*"), key=lambda x: int(x.name.split("-")[1]))
-    yield from found
+    numbered = ((re.fullmatch(r"process-(\d+)-of-\d+", x.name), x) for x in path.glob("process-*"))
+    yield from (x for _, x in sorted((int(match.group(1)), x) for match, x in numbered if match))
 
 
 def part_of(path: Path) -> Path:
@@ -286,5 +358,5 @@ def _in_use(path: Path) -> bool:
 
 
 def _made(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     return path

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import IO
 
 from isotherm.errors import must
 
@@ -27,9 +26,10 @@ class Lock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.file: IO[bytes] = (folder / LOCK).open("a+b")
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        self.file: int | None = os.open(folder / LOCK, flags, 0o666)
         if not _locked(self.file):
-            self.file.close()
+            self.release()
             raise must(
                 "store",
                 "a folder that no other process writes to",
@@ -39,15 +39,17 @@ class Lock:
 
     def release(self) -> None:
         """Let another process write."""
-        self.file.close()
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _locked(file: int) -> bool:
     if os.name == "nt":
         import msvcrt
 
         try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # pyrefly: ignore
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # pyrefly: ignore
         except OSError:
             return False
         return True

@@ -145,9 +145,9 @@ class _Decoder:
             case {"tuple": items}:
                 return tuple(inner(x) for x in items)
             case {"class": name, "items": items}:
-                return _class(name)(*(inner(x) for x in items))
+                return _class(name, tuple)(*(inner(x) for x in items))
             case {"class": name, "fields": fields}:
-                return _built(_class(name), {field: inner(x) for field, x in fields.items()})
+                return _built(_class(name, object), {field: inner(x) for field, x in fields.items()})
             case {"pytree": items}:
                 names, leaves = [name for name, _ in items], [inner(x) for _, x in items]
                 if self.like is not None and [name for name, _ in tree.named_leaves(self.like)] == names:
@@ -158,12 +158,14 @@ class _Decoder:
         raise ValueError(f"unknown entry {sorted(node)}")
 
 
-def _class(name: str) -> type:
+def _class(name: str, base: type) -> type:
+    """Return a data class of this package that `name` names, or a named tuple if `base` is `tuple`."""
     module, _, qualified = name.partition(":")
-    if not module.startswith(_PACKAGE):
+    if not module.startswith(_PACKAGE) or module.endswith("__main__"):
         raise ValueError(f"{name} is not a class of isotherm")
     found = getattr(importlib.import_module(module), qualified)
-    if not (isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, tuple))):
+    is_stored = dataclasses.is_dataclass if base is object else lambda x: issubclass(x, base)
+    if not (isinstance(found, type) and is_stored(found)):
         raise ValueError(f"{name} is not a data class")
     return found
 

@@ -1,7 +1,7 @@
 """Arrays of draws that stay on the disk: read in pieces, or all at once by `np.asarray`."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -99,10 +99,13 @@ class StoredArray:
         self, begin: int, end: int, select: Callable[[np.ndarray], np.ndarray], axis: int
     ) -> np.ndarray:
         """Return what `select` takes from the draws from `begin` to `end`. Its draws are along `axis`."""
+        length = self.layout.chunk_draws
+        numbers = range(begin // length, -(-end // length)) if end > begin else range(0)
+        self._check(numbers)
         shape = list(select(np.empty((self.layout.chains, 0, *self.leaf.shape), self.dtype)).shape)
         shape[axis] = end - begin
-        found, length = np.empty(shape, self.dtype), self.layout.chunk_draws
-        for number in range(begin // length, -(-end // length)) if end > begin else ():
+        found = np.empty(shape, self.dtype)
+        for number in numbers:
             chunk, first = self._chunk(number), number * length
             low, high = max(begin, first), min(end, first + length)
             part = select(chunk[:, low - first : high - first])
@@ -111,14 +114,19 @@ class StoredArray:
 
     def _chosen(self, needed: np.ndarray) -> np.ndarray:
         """Return draws by their numbers, which increase, of all chains."""
-        found = np.empty((self.layout.chains, len(needed), *self.leaf.shape), self.dtype)
         chunks = needed // self.layout.chunk_draws
-        for number in np.unique(chunks):
+        numbers = np.unique(chunks).tolist()
+        self._check(numbers)
+        found = np.empty((self.layout.chains, len(needed), *self.leaf.shape), self.dtype)
+        for number in numbers:
             members = chunks == number
-            found[:, members] = self._chunk(int(number))[
-                :, needed[members] - number * self.layout.chunk_draws
-            ]
+            found[:, members] = self._chunk(number)[:, needed[members] - number * self.layout.chunk_draws]
         return found
+
+    def _check(self, numbers: Iterable[int]) -> None:
+        """Raise unless chunks are there with the right lengths: no more is allocated than lies on the disk."""
+        for number in numbers:
+            self.layout.check_chunk(self.leaf, number)
 
     def _chunk(self, number: int) -> np.ndarray:
         (chunk,) = checked_chunk(self.layout, [self.leaf], number, self.drawn, self.checksums)

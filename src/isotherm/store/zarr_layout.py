@@ -93,6 +93,22 @@ class ZarrLayout:
         places = ["c", 0, number, *(0 for _ in leaf.shape)]
         return self.path / leaf.folder / ".".join(map(str, places))
 
+    def check_size(self) -> None:
+        """Raise unless a chunk has a size that `of` chooses."""
+        each = self.chains * sum(leaf.nbytes for leaf in self.leaves)
+        if self.chunk_draws < 1 or (self.chunk_draws > 1 and self.chunk_draws * each > _CHUNK_BYTES):
+            raise ValueError(f"a chunk must not have {self.chunk_draws} draws of {each} bytes")
+
+    def check_chunk(self, leaf: StoredLeaf, number: int) -> None:
+        """Raise unless the file of a chunk has the right length."""
+        path = self.chunk_path(leaf, number)
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            raise damaged(path, "it is missing") from None
+        if size != math.prod(self._chunk_shape(leaf)) * np.dtype(leaf.dtype).itemsize:
+            raise damaged(path, f"it has {size} bytes")
+
     def write_chunk(self, leaf: StoredLeaf, number: int, content: np.ndarray) -> None:
         """Write a chunk of an array, all of it or nothing."""
         with replacing(self.chunk_path(leaf, number)) as file:
@@ -100,14 +116,9 @@ class ZarrLayout:
 
     def read_chunk(self, leaf: StoredLeaf, number: int) -> np.ndarray:
         """Return a chunk of an array, (chain, draw, ...), whose contents have not been checked."""
-        path, shape = self.chunk_path(leaf, number), self._chunk_shape(leaf)
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            raise damaged(path, "it is missing") from None
-        if size != math.prod(shape) * np.dtype(leaf.dtype).itemsize:
-            raise damaged(path, f"it has {size} bytes")
-        return np.fromfile(path, _little(leaf.dtype)).astype(leaf.dtype, copy=False).reshape(shape)
+        self.check_chunk(leaf, number)
+        x = np.fromfile(self.chunk_path(leaf, number), _little(leaf.dtype))
+        return x.astype(leaf.dtype, copy=False).reshape(self._chunk_shape(leaf))
 
     def empty_chunk(self, leaf: StoredLeaf) -> np.ndarray:
         """Return a chunk without draws."""

@@ -1,10 +1,10 @@
 """The regression behind a set of draws."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from isotherm.errors import must
+from isotherm.typed_json import typed
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -22,12 +22,12 @@ class Fitted:
     model: str
     target: str
     features: tuple[str, ...]
-    levels: Mapping[str, Sequence[str]]
+    levels: dict[str, list[str]]
     names: tuple[str, ...]
     classes: tuple[str, ...] = ()
     exposure: str | None = None
     offset: str | None = None
-    degrees_of_freedom: int | float = 4.0
+    degrees_of_freedom: float = 4.0
 
 
 def fitted(draws: "Draws") -> Fitted:
@@ -44,14 +44,6 @@ def fitted(draws: "Draws") -> Fitted:
             "For your own model, write what it predicts as a function of parameters and rows, and call "
             "`iso.predict(draws, function, rows)` in Python.",
         )
-    return Fitted(
-        model=record["model"],
-        target=record["target"],
-        features=tuple(record["features"]),
-        levels=record["levels"],
-        names=tuple(draws.labels["coefficients"][-1][1:]),
-        classes=tuple(record.get("classes", ())),
-        exposure=record.get("exposure"),
-        offset=record.get("offset"),
-        degrees_of_freedom=record.get("degrees of freedom", 4.0),
-    )
+    fields = {name.replace(" ", "_"): value for name, value in record.items()}
+    fields["names"] = draws.labels["coefficients"][-1][1:]
+    return typed(Fitted, fields, "about.model", skip_unknown=True)

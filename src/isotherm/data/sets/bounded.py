@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from isotherm.files import open_file
+
 _LZMA_MEMORY = 2**28  # bytes; the default presets of xz need at most 65 MB, and a header may ask for 4 GB
-_PIECE = 2**20  # bytes of a compressed file that are read at once
+_PIECE = 2**20  # bytes that are read at once
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
@@ -16,25 +18,34 @@ def read_at_most(path: Path, limit: int) -> bytes:
 
     Raises a `ValueError` if there are more than `limit` bytes, before more than that is held in memory.
     """
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         content = _READERS.get(path.suffix, _plain)(file, limit + 1)
     if len(content) > limit:
         raise ValueError(f"it has more than {limit:,} bytes uncompressed")
     return content
 
 
+def _at_most(read: Callable[[int], bytes], count: int) -> bytes:
+    """Return up to `count` bytes. A single `read(count)` would allocate as many at once, also for a short file."""
+    parts, left = [], count
+    while left > 0 and (part := read(min(left, _PIECE))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
 def _plain(file: IO[bytes], count: int) -> bytes:
-    return file.read(count)
+    return _at_most(file.read, count)
 
 
 def _gzip(file: IO[bytes], count: int) -> bytes:
     with gzip.GzipFile(fileobj=file) as stream:
-        return stream.read(count)
+        return _at_most(stream.read, count)
 
 
 def _bz2(file: IO[bytes], count: int) -> bytes:
     with bz2.BZ2File(file) as stream:
-        return stream.read(count)
+        return _at_most(stream.read, count)
 
 
 def _xz(file: IO[bytes], count: int) -> bytes:

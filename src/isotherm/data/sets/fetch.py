@@ -10,8 +10,10 @@ from pathlib import Path
 from isotherm.data.sets.bounded import SUFFIXES, read_at_most
 from isotherm.data.sets.catalogue import File
 from isotherm.errors import DamagedFileError
+from isotherm.files import open_file
 
 FOLDER = "ISOTHERM_DATA_DIR"
+_LARGEST_CHECKSUM = 2**12  # bytes of a file with a checksum and the name of what it belongs to
 _LARGEST_UNKNOWN = 2**30  # bytes of a file whose size was not published
 
 
@@ -74,7 +76,8 @@ def _beside(path: Path) -> Path:
 def _vouched(path: Path) -> str | None:
     """Return the checksum that the user has put beside a copy, or `None`."""
     try:
-        words = _beside(path).read_text(encoding="utf-8").split()
+        with open_file(_beside(path)) as file:
+            words = file.read(_LARGEST_CHECKSUM).decode("utf-8").split()
     except (FileNotFoundError, UnicodeDecodeError):
         return None
     return words[0].lower() if words else None

@@ -120,7 +120,7 @@ def _read(path: Path, fingerprint: str) -> dict[str, Any] | None:
         record = read_json(path, "")
     except OSError:
         return None
-    return record["result"] if record.get("fingerprint") == fingerprint else None
+    return record.get("result") if record.get("fingerprint") == fingerprint else None
 
 
 def _write(path: Path, fingerprint: str, result: dict[str, Any]) -> None:

@@ -1,0 +1,129 @@
+"""Draw changes of the library at random, run the tests that cover each, and say which test noticed.
+
+    cd tests && python -m mutants [--count 150] [--seed 1] [--only FOLDER ...] [--jobs 2] [--out results.json]
+
+Which tests run which lines is measured first, with the package `coverage`, and kept. The exit status is 1 if a mutant
+survived that has no reason in tests/mutants/reasons.py, and 2 if mutants are left that there was no time for.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import sys
+import threading
+import time
+from pathlib import Path
+
+from mutants import coverage_map, results
+from mutants.covering import covering
+from mutants.draw import draw
+from mutants.judge import UNFINISHED, Outcome, judge
+from mutants.page import write_page
+from mutants.places import Mutant
+from mutants.reasons import EQUIVALENT
+from support.copies import ROOT
+
+PACKAGE = ROOT / "src" / "isotherm"
+NOT_RUN = (
+    "test_planted.py",
+    "test_mutants.py",
+)  # they fail on any change of the source, which would prove nothing
+
+
+def arguments() -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(prog="python -m mutants", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=150, help="mutants to draw")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draw")
+    parser.add_argument("--only", nargs="+", default=(), help="folders or files of src/isotherm to draw from")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants that are tested side by side")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="start no more tests after this time"
+    )
+    parser.add_argument("--out", type=Path, help="write the outcomes to this JSON file, one by one")
+    parser.add_argument("--resume", action="store_true", help="keep the outcomes that --out has")
+    parser.add_argument(
+        "--map", type=Path, default=coverage_map.DEFAULT, help="which tests run which lines, as JSON"
+    )
+    parser.add_argument(
+        "--map-only", action="store_true", help="measure what the map does not have, and stop"
+    )
+    parser.add_argument(
+        "--retime", type=Path, metavar="MAP", help="take the lines of MAP, measured elsewhere"
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help="run no slow tests; survivors count as unfinished"
+    )
+    parser.add_argument("--list", action="store_true", help="print the mutants that would be drawn, and stop")
+    parser.add_argument("--page", action="store_true", help="write docs/mutants.md")
+    given = parser.parse_args()
+    if given.resume and not given.out:
+        parser.error("--resume needs --out")
+    return given
+
+
+def main() -> int:
+    """Run, print and write; return the exit status."""
+    given, began = arguments(), time.perf_counter()
+    may_go_on = lambda: time.perf_counter() - began < given.seconds
+    mutants = draw(PACKAGE, count=given.count, seed=given.seed, only=tuple(given.only))
+    if given.list:
+        print(*(mutant.name for mutant in mutants), sep="\n")
+        return 0
+    entries = coverage_map.measure(
+        given.map,
+        test_files(),
+        slow=not given.fast,
+        jobs=given.jobs,
+        lines_of=given.retime,
+        may_go_on=may_go_on,
+    )
+    if given.map_only:
+        return 0
+    before = results.load(given.out) if given.resume and given.out.exists() else {}
+    outcomes = judge_all(mutants, entries, before, given, may_go_on)
+    print(results.table(outcomes, EQUIVALENT))
+    survivors = [outcome.name for outcome in outcomes if not outcome.caught and outcome.outcome != UNFINISHED]
+    for name in survivors:
+        print(f"survived: {name}\n    {EQUIVALENT.get(name, 'NO REASON')}")
+    left = len(mutants) - sum(outcome.outcome != UNFINISHED for outcome in outcomes)
+    print(f"{left} of {len(mutants)} left, {(time.perf_counter() - began) / 60:.0f} minutes")
+    if given.page and not left:
+        write_page(ROOT, outcomes, given.seed)
+    return 2 if left else int(any(name not in EQUIVALENT for name in survivors))
+
+
+def judge_all(mutants: list[Mutant], entries, before, given, may_go_on) -> list[Outcome]:
+    """Judge the mutants that have no outcome yet, and save after each."""
+    outcomes = {mutant.name: before[mutant.name] for mutant in mutants if mutant.name in before}
+    lock = threading.Lock()
+
+    def one(mutant: Mutant) -> None:
+        earlier = outcomes.get(mutant.name)
+        if not may_go_on() or (earlier and earlier.outcome != UNFINISHED):
+            return
+        outcome = judge(mutant, covering(mutant, PACKAGE, entries), before=earlier, may_go_on=may_go_on)
+        if given.fast and not outcome.caught:
+            outcome = dataclasses.replace(outcome, outcome=UNFINISHED)
+        with lock:
+            outcomes[mutant.name] = outcome
+            print(
+                f"{outcome.seconds:6.0f} s  {outcome.outcome}  {mutant.name}  {outcome.test or ''}",
+                flush=True,
+            )
+            if given.out:
+                results.save(given.out, seed=given.seed, count=given.count, outcomes=outcomes.values())
+
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        list(pool.map(one, mutants))
+    return list(outcomes.values())
+
+
+def test_files() -> list[str]:
+    """Return the test files relative to the root, without those that compare the source with itself."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [path.relative_to(ROOT).as_posix() for path in files if path.name not in NOT_RUN]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

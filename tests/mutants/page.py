@@ -1,0 +1,61 @@
+"""docs/mutants.md: how many mutants are caught, and why the others are not."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mutants.judge import Outcome
+from mutants.reasons import EQUIVALENT
+from mutants.results import table
+
+TEXT = """\
+# Would the tests notice any mistake?
+
+{share} of {count} mistakes drawn at random from the syntax tree of isotherm make a test of `make test` fail, and so
+do {strict} in `samplers/`, `gradients/`, `covariance/` and `kernel.py`. Those that survive are listed below.
+
+The [planted mistakes](planted-bugs.md) were chosen by people. These are drawn at random, so that nobody's idea of
+what can go wrong decides what is looked at: an operator is swapped, a term of a sum dropped, a comparison shifted, a
+constant changed, a condition forced, a keyword left out. `studies/`, `cli/`, `plots/` and `reporting/` are left out,
+as are messages and types. Each folder has its share of the places that can be changed.
+
+To repeat this (`--list` only prints the mutants, `--only samplers` draws from one folder):
+
+```
+cd tests && ../.venv/bin/python -m mutants --count {count} --seed {seed} --page
+```
+
+The tests that run a line are measured first. Then each mutant is put into a copy of the library, and the tests that
+run its line are run until one fails: fast before slow, near and quick files first.
+
+{table}
+
+## Mutants that survived
+
+{survivors}
+"""
+STRICT = ("samplers/", "gradients/", "covariance/", "kernel.py")
+
+
+def write_page(root: Path, outcomes: Iterable[Outcome], seed: int) -> None:
+    """Write docs/mutants.md of the tree at `root`."""
+    outcomes = list(outcomes)
+    strict = [outcome for outcome in outcomes if outcome.name.startswith(STRICT)]
+    survived = [outcome for outcome in outcomes if not outcome.caught]
+    rows = [
+        f"| `{outcome.name.replace('|', chr(92) + '|')}` | {EQUIVALENT.get(outcome.name, '**no reason**')} |"
+        for outcome in sorted(survived, key=lambda outcome: outcome.name)
+    ]
+    text = TEXT.format(
+        share=_share(outcomes),
+        strict=_share(strict),
+        count=len(outcomes),
+        seed=seed,
+        table=table(outcomes, EQUIVALENT),
+        survivors="\n".join(["| mutant | why it survives |", "|---|---|", *rows]) if rows else "None.",
+    )
+    (root / "docs" / "mutants.md").write_text(text)
+
+
+def _share(outcomes: list[Outcome]) -> str:
+    caught = sum(outcome.caught for outcome in outcomes)
+    return f"{caught} of {len(outcomes)} ({100 * caught / len(outcomes):.0f} %)" if outcomes else "none"

@@ -7,7 +7,6 @@ survived that has no reason in tests/mutants/reasons.py, and 2 if mutants are le
 """
 
 import argparse
-import concurrent.futures
 import dataclasses
 import sys
 import threading
@@ -17,11 +16,11 @@ from pathlib import Path
 from mutants import coverage_map, results
 from mutants.covering import covering
 from mutants.draw import draw
-from mutants.judge import UNFINISHED, Outcome, judge
+from mutants.judge import SURVIVED, UNFINISHED, Outcome, judge
 from mutants.page import write_page
 from mutants.places import Mutant
 from mutants.reasons import EQUIVALENT
-from support.copies import ROOT
+from support.copies import ROOT, workers
 
 PACKAGE = ROOT / "src" / "isotherm"
 NOT_RUN = (
@@ -99,10 +98,14 @@ def judge_all(mutants: list[Mutant], entries, before, given, may_go_on) -> list[
     lock = threading.Lock()
 
     def one(mutant: Mutant) -> None:
-        earlier = outcomes.get(mutant.name)
-        if not may_go_on() or (earlier and earlier.outcome != UNFINISHED):
+        earlier, tests = outcomes.get(mutant.name), covering(mutant, PACKAGE, entries)
+        # Tests that are new, or have changed, are run for a mutant that survived the others.
+        nothing_new = earlier is not None and all(entry.label in earlier.passed for entry in tests)
+        if earlier and (earlier.caught or (earlier.outcome == SURVIVED and nothing_new)):
             return
-        outcome = judge(mutant, covering(mutant, PACKAGE, entries), before=earlier, may_go_on=may_go_on)
+        if not may_go_on():
+            return
+        outcome = judge(mutant, tests, before=earlier, may_go_on=may_go_on)
         if given.fast and not outcome.caught:
             outcome = dataclasses.replace(outcome, outcome=UNFINISHED)
         with lock:
@@ -114,7 +117,7 @@ def judge_all(mutants: list[Mutant], entries, before, given, may_go_on) -> list[
             if given.out:
                 results.save(given.out, seed=given.seed, count=given.count, outcomes=outcomes.values())
 
-    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+    with workers(given.jobs) as pool:
         list(pool.map(one, mutants))
     return list(outcomes.values())
 

@@ -6,10 +6,9 @@ import json
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from support.copies import FAST, ROOT, SLOW, TestRun, copy_of_the_tree, run_pytest
+from support.copies import FAST, ROOT, SLOW, TestRun, copy_of_the_tree, run_pytest, workers
 
 DEFAULT = ROOT / ".pytest_cache" / "mutants-coverage.json"
 _LIMIT_SECONDS = 3600.0  # for one file
@@ -35,8 +34,13 @@ class Covered:
 
     @property
     def label(self) -> str:
-        """The file, and which of its tests."""
-        return f"{self.file} {'slow' if self.slow else 'fast'}"
+        """The file as it was measured, and which of its tests."""
+        return f"{self.file} {'slow' if self.slow else 'fast'} {self.digest}"
+
+    @property
+    def can_run(self) -> bool:
+        """Whether there are tests, and pytest can import them."""
+        return bool(self.tests) and all("::" in test for test in self.failing)
 
     @property
     def seconds(self) -> float:
@@ -80,7 +84,7 @@ def measure(
             failing = f", failing: {' '.join(entry.failing)}" if entry.failing else ""
             print(f"{entry.seconds:6.0f} s  {len(entry.tests)} tests, {entry.label}{failing}", flush=True)
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with workers(jobs) as pool:
         list(pool.map(one, stale))
     return [kept[part] for part in parts if part in kept]
 

@@ -16,7 +16,7 @@ def covering(mutant: Mutant, package: Path, entries: Iterable[Covered]) -> list[
     """Return the entries whose tests run the mutant: fast ones before slow ones, near and quick files first."""
     shown = lines_that_show(mutant, package)
     return sorted(
-        (entry for entry in entries if entry.tests and _runs(entry, shown, package)),
+        (entry for entry in entries if entry.can_run and _runs(entry, shown, package)),
         key=lambda entry: (
             entry.slow,
             (_START_SECONDS + entry.seconds) / _nearness(mutant, entry),

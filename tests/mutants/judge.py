@@ -24,7 +24,7 @@ CAUGHT, TOO_SLOW, SURVIVED, UNFINISHED = "caught", "caught by its time", "surviv
 class Outcome:
     """The outcome of one mutant: `test` is the first that failed, or that ran into its limit of time.
 
-    - `passed`: the parts that passed so far, as file names with `fast` or `slow`, for a run that goes on later.
+    - `passed`: labels of the test files that have passed, for a run that goes on later.
     """
 
     name: str

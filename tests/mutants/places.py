@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -50,8 +51,13 @@ def core(package: Path) -> list[Path]:
     return [path for path in files if path.relative_to(package).parts[0] not in LEFT_OUT]
 
 
-def nodes(package: Path) -> Iterator[list[Mutant]]:
-    """Yield the mutants of each node that has any."""
+@functools.cache
+def nodes(package: Path) -> tuple[list[Mutant], ...]:
+    """Return the mutants of each node that has any."""
+    return tuple(_nodes(package))
+
+
+def _nodes(package: Path) -> Iterator[list[Mutant]]:
     defaults = defaults_of_functions(package)
     for path in core(package):
         seen: Counter[str] = Counter()

@@ -1,6 +1,7 @@
 """Copies of the tree that a mistake can be put into, and pytest on such a copy."""
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from support import watch
@@ -44,6 +46,23 @@ class TestRun:
 def copy_of_the_tree(folder: Path) -> Path:
     """Copy the sources, the tests and the docs to `folder`."""
     return Path(shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_OUT)))
+
+
+def workers(jobs: int) -> ThreadPoolExecutor:
+    """Return as many threads to start processes from. If there are more than two, they share out the cores.
+
+    XLA starts a thread for each core that it may use, so that many processes on all cores would slow each other down.
+    """
+    if jobs <= 2 or not hasattr(os, "sched_setaffinity"):
+        return ThreadPoolExecutor(jobs)
+    cores, number = sorted(os.sched_getaffinity(0)), itertools.count()
+    each = max(1, len(cores) // jobs)
+
+    def settle() -> None:  # the processes that a thread starts inherit its cores
+        first = next(number) * each % len(cores)
+        os.sched_setaffinity(0, cores[first : first + each])
+
+    return ThreadPoolExecutor(jobs, initializer=settle)
 
 
 def run_pytest(

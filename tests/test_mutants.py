@@ -144,8 +144,11 @@ def test_outcomes_are_kept_and_counted(tmp_path):
         make("c", ".", SURVIVED, None),
         make("d", ".", UNFINISHED, None),
     ]
-    save(tmp_path / "out" / "results.json", seed=1, count=4, outcomes=outcomes)
-    assert list(load(tmp_path / "out" / "results.json").values()) == outcomes
+    path = tmp_path / "out" / "results.json"
+    save(path, seed=1, count=4, outcomes=outcomes, failing={"tests/test_b.py::test"})
+    kept, failing = load(path)
+    assert list(kept.values()) == outcomes
+    assert failing == ["tests/test_b.py::test"]
     rows = table(outcomes, {"c"}).splitlines()[2:]
     assert rows == [
         "| root modules | 1 | 0 | 1 | 1 |  |",

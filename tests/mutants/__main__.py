@@ -9,18 +9,22 @@ survived that has no reason in tests/mutants/reasons.py, and 2 if mutants are le
 import argparse
 import dataclasses
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from mutants import coverage_map, results
+from mutants.clean import Clean
+from mutants.coverage_map import Covered
 from mutants.covering import covering
 from mutants.draw import draw
-from mutants.judge import SURVIVED, UNFINISHED, Outcome, judge
+from mutants.judge import SURVIVED, UNFINISHED, Outcome, judge, passes
 from mutants.page import write_page
 from mutants.places import Mutant
 from mutants.reasons import EQUIVALENT
-from support.copies import ROOT, workers
+from support.copies import ROOT, copy_of_the_tree, workers
 
 PACKAGE = ROOT / "src" / "isotherm"
 NOT_RUN = (
@@ -48,9 +52,6 @@ def arguments() -> argparse.Namespace:
         "--map-only", action="store_true", help="measure what the map does not have, and stop"
     )
     parser.add_argument(
-        "--retime", type=Path, metavar="MAP", help="take the lines of MAP, measured elsewhere"
-    )
-    parser.add_argument(
         "--fast", action="store_true", help="run no slow tests; survivors count as unfinished"
     )
     parser.add_argument("--list", action="store_true", help="print the mutants that would be drawn, and stop")
@@ -74,26 +75,27 @@ def main() -> int:
         test_files(),
         slow=not given.fast,
         jobs=given.jobs,
-        lines_of=given.retime,
         may_go_on=may_go_on,
     )
     if given.map_only:
         return 0
-    before = results.load(given.out) if given.resume and given.out.exists() else {}
-    outcomes = judge_all(mutants, entries, before, given, may_go_on)
+    outcomes = judge_all(mutants, entries, given, may_go_on)
     print(results.table(outcomes, EQUIVALENT))
     survivors = [outcome.name for outcome in outcomes if not outcome.caught and outcome.outcome != UNFINISHED]
     for name in survivors:
         print(f"survived: {name}\n    {EQUIVALENT.get(name, 'NO REASON')}")
     left = len(mutants) - sum(outcome.outcome != UNFINISHED for outcome in outcomes)
     print(f"{left} of {len(mutants)} left, {(time.perf_counter() - began) / 60:.0f} minutes")
-    if given.page and not left:
-        write_page(ROOT, outcomes, given.seed)
+    if given.page:
+        write_page(ROOT, outcomes, drawn=len(mutants), seed=given.seed)
     return 2 if left else int(any(name not in EQUIVALENT for name in survivors))
 
 
-def judge_all(mutants: list[Mutant], entries, before, given, may_go_on) -> list[Outcome]:
+def judge_all(
+    mutants: list[Mutant], entries: list[Covered], given: argparse.Namespace, may_go_on: Callable[[], bool]
+) -> list[Outcome]:
     """Judge the mutants that have no outcome yet, and save after each."""
+    before, failing = results.load(given.out) if given.resume and given.out.exists() else ({}, [])
     outcomes = {mutant.name: before[mutant.name] for mutant in mutants if mutant.name in before}
     lock = threading.Lock()
 
@@ -105,19 +107,18 @@ def judge_all(mutants: list[Mutant], entries, before, given, may_go_on) -> list[
             return
         if not may_go_on():
             return
-        outcome = judge(mutant, tests, before=earlier, may_go_on=may_go_on)
+        outcome = judge(mutant, tests, clean, before=earlier, may_go_on=may_go_on)
         if given.fast and not outcome.caught:
             outcome = dataclasses.replace(outcome, outcome=UNFINISHED)
         with lock:
             outcomes[mutant.name] = outcome
-            print(
-                f"{outcome.seconds:6.0f} s  {outcome.outcome}  {mutant.name}  {outcome.test or ''}",
-                flush=True,
-            )
+            print(f"{outcome.seconds:6.0f} s  {outcome.outcome}  {mutant.name}  {outcome.test}", flush=True)
             if given.out:
-                results.save(given.out, seed=given.seed, count=given.count, outcomes=outcomes.values())
+                kept = {"outcomes": outcomes.values(), "failing": clean.failing}
+                results.save(given.out, seed=given.seed, count=given.count, **kept)
 
-    with workers(given.jobs) as pool:
+    with tempfile.TemporaryDirectory(prefix="clean-") as folder, workers(given.jobs) as pool:
+        clean = Clean(copy_of_the_tree(Path(folder)), passes, failing)
         list(pool.map(one, mutants))
     return list(outcomes.values())
 

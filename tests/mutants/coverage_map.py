@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import importlib.util
 import json
 import tempfile
 import threading
@@ -60,23 +61,20 @@ def measure(
     *,
     slow: bool,
     jobs: int,
-    lines_of: Path | None,
     may_go_on: Callable[[], bool],
 ) -> list[Covered]:
     """Measure the fast, and if `slow` the slow, tests of files that `path` does not have or that changed since.
 
-    Lines are measured by the package `coverage`. With `lines_of`, a map from another machine, they are taken from
-    there, and the tests are run only to see how long they take here and which fail.
+    Without the package `coverage` nothing is measured: the map is one from another machine.
     """
     kept, lock = load(path), threading.Lock()
-    elsewhere = load(lines_of) if lines_of else {}
     parts = [(file, slow_ones) for slow_ones in (False, True)[: 1 + slow] for file in files]
     stale = [part for part in parts if part not in kept or kept[part].digest != digest(ROOT / part[0])]
 
     def one(part: tuple[str, bool]) -> None:
         if not may_go_on():
             return
-        entry = _timed(elsewhere[part]) if part in elsewhere else _measured(*part)
+        entry = _measured(*part)
         with lock:
             kept[part] = entry
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,8 +82,9 @@ def measure(
             failing = f", failing: {' '.join(entry.failing)}" if entry.failing else ""
             print(f"{entry.seconds:6.0f} s  {len(entry.tests)} tests, {entry.label}{failing}", flush=True)
 
-    with workers(jobs) as pool:
-        list(pool.map(one, stale))
+    if importlib.util.find_spec("coverage") is not None:
+        with workers(jobs) as pool:
+            list(pool.map(one, stale))
     return [kept[part] for part in parts if part in kept]
 
 
@@ -117,17 +116,6 @@ def _measured(file: str, slow: bool) -> Covered:
         ran = {name: sorted(numbers) for name, numbers in lines.items() if numbers}
         sources = {name: digest(source / name) for name in ran}
     return Covered(file, slow, digest(ROOT / file), ran, run.seconds_of, _failing(run), sources)
-
-
-def _timed(entry: Covered) -> Covered:
-    if not entry.tests:
-        return entry
-    with tempfile.TemporaryDirectory(prefix="timed-") as folder:
-        copy = copy_of_the_tree(Path(folder))
-        run = run_pytest(copy, [*(SLOW if entry.slow else FAST), entry.file], limit=_LIMIT_SECONDS)
-    return dataclasses.replace(
-        entry, digest=digest(ROOT / entry.file), tests=run.seconds_of, failing=_failing(run)
-    )
 
 
 def _failing(run: TestRun) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from mutants.clean import Clean
 from mutants.coverage_map import Covered
 from mutants.places import Mutant
 from support.copies import FAST, SLOW, TestRun, copy_of_the_tree, run_pytest
@@ -43,9 +44,17 @@ class Outcome:
 
 
 def judge(
-    mutant: Mutant, covering: Iterable[Covered], *, before: Outcome | None, may_go_on: Callable[[], bool]
+    mutant: Mutant,
+    covering: Iterable[Covered],
+    clean: Clean,
+    *,
+    before: Outcome | None,
+    may_go_on: Callable[[], bool],
 ) -> Outcome:
-    """Run the tests of `covering` in this order until one fails. `before` is an unfinished outcome."""
+    """Run the tests of `covering` in this order until one fails that passes without the mutant.
+
+    `before` is an unfinished outcome, or one of a mutant that survived other tests.
+    """
     began = time.perf_counter()
     passed = list(before.passed if before else ())
     spent = before.seconds if before else 0.0
@@ -62,15 +71,18 @@ def judge(
         path = copy / "src" / "isotherm" / mutant.file
         path.write_text(mutant.planted(copy / "src" / "isotherm"))
         for part in parts(left):
-            if not may_go_on():
-                return outcome(UNFINISHED)
-            run = run_part(copy, part)
-            if run.failed:
-                return outcome(CAUGHT, run.failed[0])
-            if run.stopped_in:
-                return outcome(TOO_SLOW, run.stopped_in)
-            if run.output:  # pytest itself could not start: the library cannot be imported
-                return outcome(CAUGHT, "the start of pytest")
+            while here := clean.without_failing(part):
+                if not may_go_on():
+                    return outcome(UNFINISHED)
+                run = run_part(copy, here, skipped=clean.failing)
+                test = run.failed[0] if run.failed else run.stopped_in
+                if test is None and not run.output:
+                    break
+                if test is None:  # pytest itself could not start: the library cannot be imported
+                    return outcome(CAUGHT, "the start of pytest")
+                (entry,) = (entry for entry in here if test.partition("::")[0] == entry.file)
+                if clean.passes(test, entry):
+                    return outcome(CAUGHT if run.failed else TOO_SLOW, test)
             passed += [entry.label for entry in part]
     return outcome(SURVIVED)
 
@@ -87,10 +99,20 @@ def parts(entries: Iterable[Covered]) -> Iterable[list[Covered]]:
         yield part
 
 
-def run_part(copy: Path, part: list[Covered]) -> TestRun:
+def run_part(copy: Path, part: list[Covered], *, skipped: Iterable[str]) -> TestRun:
     """Run the tests of some entries on a copy, up to the first failure, without those that fail without a mutant."""
+    known = {*skipped, *(test for entry in part for test in entry.failing)}
+    options = ["-x", *(f"--deselect={test}" for test in sorted(known)), *(entry.file for entry in part)]
+    return _run(copy, part, options)
+
+
+def passes(copy: Path, part: list[Covered], test: str) -> bool:
+    """Return whether a single test of `part` passes on a copy."""
+    return _run(copy, part, [test]).passed
+
+
+def _run(copy: Path, part: list[Covered], options: list[str]) -> TestRun:
     limits = {test: _LIMIT_SECONDS + _LIMIT_FACTOR * s for entry in part for test, s in entry.tests.items()}
-    known = [f"--deselect={test}" for entry in part for test in entry.failing]
-    options = [*(SLOW if part[0].slow else FAST), "-x", *known, *(entry.file for entry in part)]
+    speed = SLOW if part[0].slow else FAST
     whole = _START_SECONDS + sum(limits.values())
-    return run_pytest(copy, options, limit=whole, limits=limits | {"default": 10 * _LIMIT_SECONDS})
+    return run_pytest(copy, [*speed, *options], limit=whole, limits=limits | {"default": 10 * _LIMIT_SECONDS})

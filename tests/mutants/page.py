@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from mutants.judge import Outcome
+from mutants.judge import UNFINISHED, Outcome
 from mutants.reasons import EQUIVALENT
 from mutants.results import table
 
 TEXT = """\
 # Would the tests notice any mistake?
 
-{share} of {count} mistakes drawn at random from the syntax tree of isotherm make a test of `make test` fail, and so
-do {strict} in `samplers/`, `gradients/`, `covariance/` and `kernel.py`. Those that survive are listed below.
+{share} mistakes drawn at random from the syntax tree of isotherm make a test of `make test` fail, and so
+do {strict} in `samplers/`, `gradients/`, `covariance/` and `kernel.py`. Those that survive are listed below.{left}
 
 The [planted mistakes](planted-bugs.md) were chosen by people. These are drawn at random, so that nobody's idea of
 what can go wrong decides what is looked at: an operator is swapped, a term of a sum dropped, a comparison shifted, a
@@ -21,7 +21,7 @@ as are messages and types. Each folder has its share of the places that can be c
 To repeat this (`--list` only prints the mutants, `--only samplers` draws from one folder):
 
 ```
-cd tests && ../.venv/bin/python -m mutants --count {count} --seed {seed} --page
+cd tests && ../.venv/bin/python -m mutants --count {drawn} --seed {seed} --out mutants.json --resume --page
 ```
 
 The tests that run a line are measured first. Then each mutant is put into a copy of the library, and the tests that
@@ -36,9 +36,10 @@ run its line are run until one fails: fast before slow, near and quick files fir
 STRICT = ("samplers/", "gradients/", "covariance/", "kernel.py")
 
 
-def write_page(root: Path, outcomes: Iterable[Outcome], seed: int) -> None:
-    """Write docs/mutants.md of the tree at `root`."""
-    outcomes = list(outcomes)
+def write_page(root: Path, outcomes: Iterable[Outcome], *, drawn: int, seed: int) -> None:
+    """Write docs/mutants.md of the tree at `root`: the outcomes of those `drawn` mutants that are finished."""
+    outcomes = [outcome for outcome in outcomes if outcome.outcome != UNFINISHED]
+    left = drawn - len(outcomes)
     strict = [outcome for outcome in outcomes if outcome.name.startswith(STRICT)]
     survived = [outcome for outcome in outcomes if not outcome.caught]
     rows = [
@@ -48,7 +49,10 @@ def write_page(root: Path, outcomes: Iterable[Outcome], seed: int) -> None:
     text = TEXT.format(
         share=_share(outcomes),
         strict=_share(strict),
-        count=len(outcomes),
+        drawn=drawn,
+        left=f" {left} of the {drawn} that were drawn have not been tried with all tests yet."
+        if left
+        else "",
         seed=seed,
         table=table(outcomes, EQUIVALENT),
         survivors="\n".join(["| mutant | why it survives |", "|---|---|", *rows]) if rows else "None.",

@@ -8,19 +8,26 @@ from pathlib import Path
 from mutants.judge import UNFINISHED, Outcome
 
 
-def save(path: Path, *, seed: int, count: int, outcomes: Iterable[Outcome]) -> None:
-    """Write outcomes to a JSON file, in one step: an interrupted run leaves the file before or after it."""
+def save(path: Path, *, seed: int, count: int, outcomes: Iterable[Outcome], failing: Iterable[str]) -> None:
+    """Write outcomes, and tests that fail without a mutant, to a JSON file.
+
+    It is replaced in one step, so that an interrupted run leaves the file before or after it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [dataclasses.asdict(outcome) for outcome in outcomes]
     written = path.with_suffix(".new")
-    written.write_text(json.dumps({"seed": seed, "count": count, "outcomes": rows}, indent=1))
+    contents = {"seed": seed, "count": count, "failing": sorted(failing), "outcomes": rows}
+    written.write_text(json.dumps(contents, indent=1))
     written.replace(path)
 
 
-def load(path: Path) -> dict[str, Outcome]:
-    """Return the outcomes in a file by the names of the mutants."""
-    rows = json.loads(path.read_text())["outcomes"]
-    return {row["name"]: Outcome(**row | {"passed": tuple(row["passed"])}) for row in rows}
+def load(path: Path) -> tuple[dict[str, Outcome], list[str]]:
+    """Return the outcomes in a file by the names of the mutants, and the tests that fail without one."""
+    contents = json.loads(path.read_text())
+    rows = contents["outcomes"]
+    return {row["name"]: Outcome(**row | {"passed": tuple(row["passed"])}) for row in rows}, contents[
+        "failing"
+    ]
 
 
 def table(outcomes: Iterable[Outcome], equivalent: Iterable[str]) -> str:

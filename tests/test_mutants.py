@@ -151,9 +151,9 @@ def test_outcomes_are_kept_and_counted(tmp_path):
     assert failing == ["tests/test_b.py::test"]
     rows = table(outcomes, {"c"}).splitlines()[2:]
     assert rows == [
-        "| root modules | 1 | 0 | 1 | 1 |  |",
-        "| `data/` | 2 | 1 | 1 | 0 | 50 % |",
-        "| all | 3 | 1 | 2 | 1 | 50 % |",
+        "| root modules | 2 | 0 | 1 | 1 | 1 |  |",
+        "| `data/` | 2 | 1 | 1 | 0 | 0 | 50 % |",
+        "| all | 4 | 1 | 2 | 1 | 1 |  |",
     ]
 
 

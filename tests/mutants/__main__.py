@@ -79,22 +79,31 @@ def main() -> int:
     )
     if given.map_only:
         return 0
-    outcomes = judge_all(mutants, entries, given, may_go_on)
+    whole_map = not given.fast and len(entries) == 2 * len(test_files())
+    outcomes = judge_all(mutants, entries, given, may_go_on, whole_map=whole_map)
     print(results.table(outcomes, EQUIVALENT))
-    survivors = [outcome.name for outcome in outcomes if not outcome.caught and outcome.outcome != UNFINISHED]
+    survivors = [outcome.name for outcome in outcomes if outcome.outcome == SURVIVED]
     for name in survivors:
         print(f"survived: {name}\n    {EQUIVALENT.get(name, 'NO REASON')}")
-    left = len(mutants) - sum(outcome.outcome != UNFINISHED for outcome in outcomes)
+    left = sum(outcome.outcome == UNFINISHED for outcome in outcomes)
     print(f"{left} of {len(mutants)} left, {(time.perf_counter() - began) / 60:.0f} minutes")
     if given.page:
-        write_page(ROOT, outcomes, drawn=len(mutants), seed=given.seed)
+        write_page(ROOT, outcomes, seed=given.seed)
     return 2 if left else int(any(name not in EQUIVALENT for name in survivors))
 
 
 def judge_all(
-    mutants: list[Mutant], entries: list[Covered], given: argparse.Namespace, may_go_on: Callable[[], bool]
+    mutants: list[Mutant],
+    entries: list[Covered],
+    given: argparse.Namespace,
+    may_go_on: Callable[[], bool],
+    *,
+    whole_map: bool,
 ) -> list[Outcome]:
-    """Judge the mutants that have no outcome yet, and save after each."""
+    """Judge the mutants that have no outcome yet, and save after each.
+
+    A mutant survives only if `whole_map` holds: if it is known of all tests whether they run its lines.
+    """
     before, failing = results.load(given.out) if given.resume and given.out.exists() else ({}, [])
     outcomes = {mutant.name: before[mutant.name] for mutant in mutants if mutant.name in before}
     lock = threading.Lock()
@@ -108,7 +117,7 @@ def judge_all(
         if not may_go_on():
             return
         outcome = judge(mutant, tests, clean, before=earlier, may_go_on=may_go_on)
-        if given.fast and not outcome.caught:
+        if not (whole_map or outcome.caught):
             outcome = dataclasses.replace(outcome, outcome=UNFINISHED)
         with lock:
             outcomes[mutant.name] = outcome
@@ -120,7 +129,8 @@ def judge_all(
     with tempfile.TemporaryDirectory(prefix="clean-") as folder, workers(given.jobs) as pool:
         clean = Clean(copy_of_the_tree(Path(folder)), passes, failing)
         list(pool.map(one, mutants))
-    return list(outcomes.values())
+    not_begun = lambda m: Outcome(m.name, m.kind, m.folder, m.line, UNFINISHED, None, 0.0)
+    return [outcomes.get(mutant.name) or not_begun(mutant) for mutant in mutants]
 
 
 def test_files() -> list[str]:

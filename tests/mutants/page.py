@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from mutants.judge import UNFINISHED, Outcome
+from mutants.judge import SURVIVED, UNFINISHED, Outcome
 from mutants.reasons import EQUIVALENT
 from mutants.results import table
 
 TEXT = """\
 # Would the tests notice any mistake?
 
-{share} mistakes drawn at random from the syntax tree of isotherm make a test of `make test` fail, and so
-do {strict} in `samplers/`, `gradients/`, `covariance/` and `kernel.py`. Those that survive are listed below.{left}
+{all} In the folders that every step runs through, `samplers/`, `gradients/` and `covariance/`, and in
+`kernel.py`: {strict}
 
 The [planted mistakes](planted-bugs.md) were chosen by people. These are drawn at random, so that nobody's idea of
 what can go wrong decides what is looked at: an operator is swapped, a term of a sum dropped, a comparison shifted, a
@@ -36,23 +36,18 @@ run its line are run until one fails: fast before slow, near and quick files fir
 STRICT = ("samplers/", "gradients/", "covariance/", "kernel.py")
 
 
-def write_page(root: Path, outcomes: Iterable[Outcome], *, drawn: int, seed: int) -> None:
-    """Write docs/mutants.md of the tree at `root`: the outcomes of those `drawn` mutants that are finished."""
-    outcomes = [outcome for outcome in outcomes if outcome.outcome != UNFINISHED]
-    left = drawn - len(outcomes)
-    strict = [outcome for outcome in outcomes if outcome.name.startswith(STRICT)]
-    survived = [outcome for outcome in outcomes if not outcome.caught]
+def write_page(root: Path, outcomes: Iterable[Outcome], *, seed: int) -> None:
+    """Write docs/mutants.md of the tree at `root`."""
+    outcomes = list(outcomes)
+    survived = [outcome for outcome in outcomes if outcome.outcome == SURVIVED]
     rows = [
         f"| `{outcome.name.replace('|', chr(92) + '|')}` | {EQUIVALENT.get(outcome.name, '**no reason**')} |"
         for outcome in sorted(survived, key=lambda outcome: outcome.name)
     ]
     text = TEXT.format(
-        share=_share(outcomes),
-        strict=_share(strict),
-        drawn=drawn,
-        left=f" {left} of the {drawn} that were drawn have not been tried with all tests yet."
-        if left
-        else "",
+        all="O" + _counted(outcomes)[1:],
+        strict=_counted([outcome for outcome in outcomes if outcome.name.startswith(STRICT)]),
+        drawn=len(outcomes),
         seed=seed,
         table=table(outcomes, EQUIVALENT),
         survivors="\n".join(["| mutant | why it survives |", "|---|---|", *rows]) if rows else "None.",
@@ -60,6 +55,8 @@ def write_page(root: Path, outcomes: Iterable[Outcome], *, drawn: int, seed: int
     (root / "docs" / "mutants.md").write_text(text)
 
 
-def _share(outcomes: list[Outcome]) -> str:
+def _counted(outcomes: list[Outcome]) -> str:
     caught = sum(outcome.caught for outcome in outcomes)
-    return f"{caught} of {len(outcomes)} ({100 * caught / len(outcomes):.0f} %)" if outcomes else "none"
+    left = sum(outcome.outcome == UNFINISHED for outcome in outcomes)
+    not_yet = f"; {left} have not been tried with all tests yet" if left else ""
+    return f"of {len(outcomes)} mistakes drawn at random, `make test` catches {caught}{not_yet}."

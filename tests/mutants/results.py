@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from mutants.judge import UNFINISHED, Outcome
+from mutants.judge import SURVIVED, Outcome
 
 
 def save(path: Path, *, seed: int, count: int, outcomes: Iterable[Outcome], failing: Iterable[str]) -> None:
@@ -31,19 +31,20 @@ def load(path: Path) -> tuple[dict[str, Outcome], list[str]]:
 
 
 def table(outcomes: Iterable[Outcome], equivalent: Iterable[str]) -> str:
-    """Return a table in Markdown: mutants, those caught, and equivalent ones, by folder and in all."""
-    finished = [outcome for outcome in outcomes if outcome.outcome != UNFINISHED]
-    same = set(equivalent)
+    """Return a table in Markdown: how many mutants were drawn, caught and so on, by folder and in all."""
+    outcomes, same = list(outcomes), set(equivalent)
     rows = [
-        "| folder | mutants | caught | survived | of these equivalent | caught of the rest |",
-        "|---|---|---|---|---|---|",
+        "| folder | mutants | caught | survived | of these equivalent | unfinished | caught of the others |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for folder in [*sorted({outcome.folder for outcome in finished}), None]:
-        these = [outcome for outcome in finished if folder in (None, outcome.folder)]
+    for folder in [*sorted({outcome.folder for outcome in outcomes}), None]:
+        these = [outcome for outcome in outcomes if folder in (None, outcome.folder)]
         caught = sum(outcome.caught for outcome in these)
-        equal = sum(outcome.name in same for outcome in these if not outcome.caught)
+        survived = [outcome.name for outcome in these if outcome.outcome == SURVIVED]
+        equal = len(same.intersection(survived))
+        left = len(these) - caught - len(survived)
         rest = len(these) - equal
         label = "all" if folder is None else "root modules" if folder == "." else f"`{folder}/`"
-        share = f"{100 * caught / rest:.0f} %" if rest else ""
-        rows.append(f"| {label} | {len(these)} | {caught} | {len(these) - caught} | {equal} | {share} |")
+        share = f"{100 * caught / rest:.0f} %" if rest and not left else ""
+        rows.append(f"| {label} | {len(these)} | {caught} | {len(survived)} | {equal} | {left} | {share} |")
     return "\n".join(rows)

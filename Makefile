@@ -7,7 +7,7 @@ OUT ?= out
 # Tests run side by side; each worker keeps to one core's worth of threads.
 WORKERS ?= 2
 
-.PHONY: demo test check lint validate bench docs bugs clean
+.PHONY: demo test check lint validate bench docs bugs mutants clean
 
 demo: $(VENV)/.demo
 	$(BIN)/isotherm reproduce gaussian --quick --out $(OUT)/gaussian
@@ -44,6 +44,10 @@ docs: $(VENV)/.dev
 # Plants known mistakes one by one and shows which test notices each: docs/planted-bugs.md.
 bugs: $(VENV)/.dev
 	cd tests && ../$(BIN)/python -m planted --jobs $(WORKERS)
+
+# Changes 150 random places one by one and shows which test notices each: docs/mutants.md. Takes hours.
+mutants: $(VENV)/.dev
+	cd tests && ../$(BIN)/python -m mutants --jobs $(WORKERS) --out ../$(OUT)/mutants.json --resume --page
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "isotherm needs Python 3.11 or newer; set PYTHON=/path/to/python3."; exit 1; }

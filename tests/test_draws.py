@@ -184,6 +184,18 @@ def test_a_verdict_names_the_parameter_the_fault_and_the_remedy():
     assert "0.500 times its target, so variances are about 50 % too small" in draws.summary().verdict
 
 
+def test_chains_disagree_if_r_hat_is_above_its_limit():
+    """The documented limit is 1.01. The last chain is moved until R-hat is 0.0003 below it, and then above it."""
+    r_hat = lambda shift: max(row.r_hat for row in made_draws(1, shift=shift).summary().rows)
+    shifts = np.linspace(0, 1, 101)
+    found = np.array([r_hat(shift) for shift in shifts])
+    below, above = shifts[found < 1.0097][-1], shifts[found > 1.0103][0]
+    assert 1.009 < r_hat(below) < 1.01 < r_hat(above) < 1.012
+    faults = lambda shift: [p for p in made_draws(1, shift=shift).summary().problems if "R-hat" in p]
+    assert not faults(below)
+    assert "the chains disagree" in faults(above)[0]
+
+
 def test_verdict_says_when_the_noise_was_not_measured():
     """A user's gradient without contrasts has an unknown s, which is not an s of zero."""
 

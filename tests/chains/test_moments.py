@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm as iso
-from isotherm.chains.moments import Accumulator, Sum, finish
+from isotherm.chains.moments import Accumulator, Sum, explained, finish
 
 CHAINS, STEPS = 3, 500
 FAR = 30.0  # where sampling starts, in units of the chain's spread
@@ -102,3 +102,40 @@ def test_refined_means_of_a_normal_posterior():
     assert (error < 1e-4).all()
     plain = dataclasses.replace(draws, moments=dataclasses.replace(draws.moments, refined=None))
     np.testing.assert_allclose(plain.mean()[0], draws.moments.mean.mean(axis=0))
+
+
+def sums_of(correlations, *, count, mean, variance, square):
+    """Return sums of two chains in which y and g have these moments and, leaf by leaf, these correlations."""
+    ones = np.ones((2, len(correlations)))
+    product = np.asarray(correlations) * (variance * square) ** 0.5
+    y, g = mean * ones, 0.1 * ones
+    each = np.stack([y, g, product + y * g, variance + y**2, square + g**2], axis=1) * count
+    like = jnp.zeros(len(correlations))
+
+    def of_a_chain(count, total):
+        sums = Sum(total, jnp.zeros_like(total))
+        return Accumulator(count, like, like, sums, sums, None)
+
+    return jax.vmap(of_a_chain)(jnp.full(2, count, jnp.int32), jnp.asarray(each, jnp.float32))
+
+
+def test_a_mean_is_refined_where_that_halves_the_variance_and_nowhere_else():
+    """With correlation r, y - b g keeps 1/r^2 - 1 of the variance of y: less than a half if r^2 > 2/3.
+
+    A gradient that falls where the position rises explains nothing, and neither does one that is unrelated to it.
+    """
+    correlations = np.array([1.0, 0.67**0.5, 0.66**0.5, 0.5, 0.0, -1.0])
+    variance, square = 4.0, 0.25
+    sums = sums_of(correlations, count=1000, mean=3.0, variance=variance, square=square)
+    slope = np.where(correlations**2 > 2 / 3, (variance / square) ** 0.5 / np.maximum(correlations, 0.1), 0)
+    slope[correlations < 0] = 0
+    got = explained(sums, np.array([0, 1]))
+    np.testing.assert_allclose(got, np.broadcast_to(0.1 * slope, (2, 6)), rtol=1e-4)
+    np.testing.assert_array_equal(got[:, 2:], 0)
+
+
+def test_a_slope_needs_a_hundred_steps_in_all_chains_that_completed():
+    short, long = (sums_of([1.0], count=n, mean=0.0, variance=1.0, square=1.0) for n in (50, 99))
+    assert explained(short, np.array([0, 1])) is not None
+    assert explained(long, np.array([1])) is None
+    assert explained(long, np.array([], int)) is None

@@ -47,6 +47,8 @@ SEEDS = {
     "DiagonalLowRank, 6 contrasts": (iso.DiagonalLowRank(4, contrasts=6), 4, 8),
     "MatrixFree": (iso.MatrixFree(), 1, 16),
     "exact": (iso.Dense("exact"), 0, 0),
+    "exact, diagonal": (iso.Diagonal("exact"), 0, 0),
+    "exact, low rank": (iso.DiagonalLowRank(4, "exact"), 0, 0),
 }
 
 

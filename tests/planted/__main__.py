@@ -9,9 +9,6 @@ import argparse
 import concurrent.futures
 import dataclasses
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,10 +17,10 @@ from pathlib import Path
 from planted.bug import Bug, test_file
 from planted.bugs import BUGS
 from planted.page import write_page
+from support.copies import FAST, ROOT, copy_of_the_tree, run_pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-LEFT_OUT = (".*", "__pycache__", "out", "build", "dist")
-NOT_RUN = "test_planted.py"  # fails on any change of the source, which would prove nothing
+# They fail on any change of the source, which would prove nothing.
+NOT_RUN = ("test_planted.py", "test_mutants.py")
 LIMIT_SECONDS = 1800
 
 
@@ -49,7 +46,7 @@ def check(bug: Bug, *, likely_only: bool) -> Outcome:
     """Run the tests against one mistake: first those that should notice it, then all others."""
     began = time.perf_counter()
     others = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
-    rest = tuple(name for name in others if name not in (*bug.likely, NOT_RUN))
+    rest = tuple(name for name in others if name not in (*bug.likely, *NOT_RUN))
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = copy_of_the_tree(Path(folder))
         path, wrong = bug.planted(copy / "src" / "isotherm")
@@ -76,41 +73,12 @@ def check_without(bugs: list[Bug]) -> Outcome:
     return outcome
 
 
-PROGRAMS = str(ROOT / ".pytest_cache" / "programs")  # compiled programs, shared by all copies
-
-
-def copy_of_the_tree(folder: Path) -> Path:
-    """Copy the sources, the tests and the docs to `folder`."""
-    return Path(shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_OUT)))
-
-
 def run_tests(copy: Path, name: str, files: tuple[str, ...]) -> Outcome:
     """Run the fast tests of some files in a copy, up to the first failure."""
-    report = copy / "first-failure.json"
-    report.unlink(missing_ok=True)
-    paths_of_tests = [f"tests/{test_file(copy / 'tests', file)}" for file in files]
-    paths = os.pathsep.join(
-        [*(str(copy / part) for part in ("src", "tests")), os.environ.get("PYTHONPATH", "")]
-    )
-    options = ["-x", "-m", "not slow", "-p", "planted.watch", "-p", "no:cacheprovider"]
-    began = time.perf_counter()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *paths_of_tests],
-            cwd=copy,
-            env=os.environ
-            | {"PYTHONPATH": paths, "PLANTED_REPORT": str(report), "JAX_COMPILATION_CACHE_DIR": PROGRAMS},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return Outcome(name, None, LIMIT_SECONDS, "the tests did not finish in time")
-    seconds = round(time.perf_counter() - began, 1)
-    test = json.loads(report.read_text()) if done.returncode == 1 and report.exists() else None
-    # 0 is success and 1 a failed test; anything else means that the tests could not be run at all.
-    note = "" if done.returncode in (0, 1) else "could not be run: " + (done.stdout + done.stderr)[-2000:]
-    return Outcome(name, test, seconds, note)
+    paths = [f"tests/{test_file(copy / 'tests', file)}" for file in files]
+    run = run_pytest(copy, [*FAST, "-x", *paths], limit=LIMIT_SECONDS)
+    note = run.output or (f"{run.stopped_in} did not finish in time" if run.stopped_in else "")
+    return Outcome(name, run.failed[0] if run.failed else None, run.seconds, note)
 
 
 def by_name(test: str) -> str:

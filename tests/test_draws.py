@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import os
+import zipfile
 from typing import NamedTuple
 
 import equinox as eqx
@@ -13,6 +14,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.draws import Draws, Moments
+from isotherm.errors import DamagedFileError
 from support.made import made, made_record
 from support.made_run import made_draws
 from support.models import call, normal_mean
@@ -280,6 +282,19 @@ def test_reference_posterior_is_the_exact_one():
         assert row.ess_bulk > 1000
         assert abs(row.sd / (2 / 41) ** 0.5 - 1) < 5 * 2000**-0.5
     assert abs(summary.configurational_temperature / 2 - 1) < 0.1
+
+
+def test_an_array_in_a_zip_that_is_whole_is_held_against_its_checksum(tmp_path):
+    path = tmp_path / "draws.iso"
+    made_draws(2).save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {x: archive.read(x) for x in archive.namelist()}
+    members["0.npy"] = members["0.npy"][:-1] + bytes([members["0.npy"][-1] ^ 1])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(DamagedFileError, match=r"draws\.iso is damaged.*the checksum of 0\.npy is wrong"):
+        iso.load(path)
 
 
 def test_a_long_summary_takes_sizes_and_r_hat_from_evenly_spaced_draws(monkeypatch):

@@ -71,7 +71,10 @@ def _resume(folder: Path) -> Answer:
 
 def _watch(folder: Path) -> Answer:
     text, ended = look(folder)
-    return {"text": text, "ended": ended}
+    return {
+        "text": re.sub(r"\d+ s$", "", text, count=1, flags=re.MULTILINE),
+        "ended": ended,
+    }  # not the seconds
 
 
 def _report(folder: Path) -> Answer:

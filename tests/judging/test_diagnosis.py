@@ -73,6 +73,20 @@ def test_errors_of_means_and_their_limits():
     assert (two - two * 0.5).error[1] == pytest.approx(np.hypot(0.5, 0.25))
 
 
+@pytest.mark.parametrize(("draws", "parts"), [(15, 1), (31, 1), (32, 2), (33, 2), (16 * 32 + 15, 32)])
+def test_batches_of_sixteen_draws_or_more(draws, parts):
+    """The error is that of the means of equally long batches, at most 32 per chain; one batch says nothing of it."""
+    x = np.random.default_rng(5).normal(size=(1, draws, 3))
+    found = mean(x)
+    assert found.freedom == max(1, parts - 1)
+    np.testing.assert_allclose(found.value, x[0].mean(axis=0))
+    if parts == 1:
+        assert np.isinf(found.error).all()
+        return
+    means = np.stack([x[0, i * (draws // parts) :][: draws // parts].mean(axis=0) for i in range(parts)])
+    np.testing.assert_allclose(found.error, means.std(axis=0, ddof=1) / parts**0.5)
+
+
 def replaced(draws, x):
     """Return the same run with other draws: (chain, draw, [b, w])."""
     import dataclasses

@@ -74,6 +74,24 @@ def test_the_size_of_a_block_is_bounded(monkeypatch):
     np.testing.assert_allclose(np.concatenate([v for _, v in parts], axis=1), all_at_once(), atol=1e-5)
 
 
+@pytest.mark.parametrize("most", [2**26, 21, 1])
+def test_the_draws_on_the_device_are_bounded(most, monkeypatch):
+    """A piece has at most `_PARAMETERS` numbers, or a single draw, and there are no more pieces than that needs."""
+    monkeypatch.setattr(blocks, "_PARAMETERS", most)
+    sizes, each = [], blocks.each
+
+    def seen(function, rows, draws, **options):
+        sizes.append(sum(leaf.size for leaf in jax.tree.leaves(draws[0])))
+        return each(function, rows, draws, **options)
+
+    monkeypatch.setattr(blocks, "each", seen)
+    iso.predict(made(PARAMS), f, X, rows_at_once=ROWS)
+    in_a_draw = sum(sizes) // (CHAINS * DRAWS)
+    draws_at_once = max(1, most // in_a_draw)
+    assert max(sizes) <= max(most, in_a_draw)
+    assert len(sizes) == -(-CHAINS * DRAWS // draws_at_once)
+
+
 def test_failed_chains_are_left_out_and_draws_are_thinned_evenly():
     draws = made(PARAMS, complete=[True, False, True])
     found = iso.predict(draws, f, X)

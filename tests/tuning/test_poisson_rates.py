@@ -57,6 +57,18 @@ def test_where_newton_stopped_does_not_decide(shape, is_long):
                 assert tail.rise == pytest.approx(shape * (math.exp(far) - 1 - far), abs=0.035)
 
 
+@pytest.mark.parametrize(("num_rows", "passes"), [(1000, 0.5), (100, 0.64)])
+def test_where_no_tail_is_near_the_first_round_is_all_that_is_spent(num_rows, passes):
+    """Both ends of the one coordinate together get the gradients of half of the rows, but at least of 32 each."""
+    rows, shape = jnp.zeros(num_rows), 200.0
+    with precision.float64():
+        posterior, plan = precision.widened(log_gamma(shape)), iso.data.Weighted(np.ones(num_rows, int))
+        point = stopped_at(posterior, rows, jnp.asarray([math.log(shape)]))
+        tail, spent = long_tail(control(posterior, point, 2), rows, point, plan)
+    assert tail is None
+    assert spent == pytest.approx(passes)
+
+
 def test_a_step_that_does_not_lower_u_is_not_taken():
     """Newton's step from 4 standard deviations on the flat side of exp(x) - x leads far beyond the mode."""
     rows = jnp.zeros(10)

@@ -25,7 +25,7 @@ STORES = (
     Bug(
         "files-of-two-runs-mixed",
         "A run goes on with the setup, the state or the result of another run.",
-        "_check_seals",
+        "check_seals",
         "any(after.get(name) != seal for name, seal in earlier)",
         "False",
         DAMAGED,
@@ -36,7 +36,7 @@ STORES = (
         "read_run",
         'if record.get("draws") != _digest(draws):',
         "if False:",
-        DAMAGED,
+        ("test_run_folder.py::test_the_diagnosis_of_other_draws_is_refused",),
     ),
     Bug(
         "name-of-a-file-not-flushed",
@@ -44,7 +44,7 @@ STORES = (
         "replacing",
         "sync_folder(target.parent)",
         "pass",
-        TORN,
+        ("test_files.py::test_a_file_and_its_name_are_flushed_in_order",),
     ),
     Bug(
         "name-of-a-folder-not-flushed",

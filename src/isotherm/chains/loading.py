@@ -18,7 +18,7 @@ from isotherm.draws.record import About, Labels, RunRecord
 from isotherm.files import damaged, read_json, refusing_damage
 from isotherm.storage import REPAIR
 from isotherm.store import plain
-from isotherm.store.folder import (
+from isotherm.store.saved import (
     ABOUT,
     IN_MEMORY,
     RESULT,

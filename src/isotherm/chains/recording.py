@@ -16,7 +16,8 @@ from isotherm.gradients.control_variate import Anchor
 from isotherm.storage import REPAIR
 from isotherm.store import plain
 from isotherm.store.draws_writer import DrawsWriter
-from isotherm.store.folder import DRAWS, IN_MEMORY, RunFolder, explaining
+from isotherm.store.folder import RunFolder, explaining
+from isotherm.store.saved import DRAWS, IN_MEMORY
 from isotherm.store.zarr_layout import StoredLeaf, ZarrLayout
 
 _SECONDS = 1.0  # between two states, at least

@@ -17,7 +17,8 @@ from isotherm.draws.record import RunRecord
 from isotherm.files import refusing_damage
 from isotherm.storage import REPAIR
 from isotherm.store import plain
-from isotherm.store.folder import PASSES, RESULT, SETUP, RunFolder, Saved
+from isotherm.store.folder import RunFolder
+from isotherm.store.saved import PASSES, RESULT, SETUP, Saved
 
 
 def known_objects(problem: Problem) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _digest(draws: "Draws") -> str:
 
 def save_draws(folder: Path, draws: "Draws") -> None:
     """Write what the draws are about into their store, and the draws to one file unless they fill the memory."""
-    from isotherm.store.folder import ABOUT, parts, run_of
+    from isotherm.store.saved import ABOUT, parts, run_of
     from isotherm.store.stored_array import StoredArray
 
     runs = [run_of(part) for part in parts(folder / STORE)]

@@ -50,8 +50,8 @@ def watch(options: argparse.Namespace) -> int:
 def look(folder: Path) -> tuple[str, bool]:
     """Return what there is to say about a run, and whether it has ended."""
     from isotherm.chains.loading import load
-    from isotherm.store.folder import parts, read_snapshot
     from isotherm.store.lock import is_locked
+    from isotherm.store.saved import parts, read_snapshot
 
     found = list(parts(folder))
     if not found:

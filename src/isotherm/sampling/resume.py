@@ -22,7 +22,8 @@ from isotherm.sampling.call import Call
 from isotherm.sampling.sampled import sampled
 from isotherm.signals import deferred
 from isotherm.store import plain
-from isotherm.store.folder import CALL, RESULT, TOKEN, RunFolder, Saved, Snapshot
+from isotherm.store.folder import RunFolder
+from isotherm.store.saved import CALL, RESULT, TOKEN, Saved, Snapshot
 from isotherm.versions import versions
 
 

@@ -19,7 +19,8 @@ from isotherm.sampling import checks
 from isotherm.sampling.by_hand import setups
 from isotherm.sampling.call import Call
 from isotherm.sampling.warmup import prepared, tuned
-from isotherm.store.folder import PASSES, SETUP, RunFolder
+from isotherm.store.folder import RunFolder
+from isotherm.store.saved import PASSES, SETUP
 from isotherm.sums.journal import Journal, recorded_in
 
 

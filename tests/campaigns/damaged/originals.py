@@ -21,7 +21,7 @@ from isotherm.cli.spec import Spec
 from isotherm.draws.record import About
 from isotherm.files import write_json
 from isotherm.store import zarr_layout
-from isotherm.store.folder import ABOUT, run_of
+from isotherm.store.saved import ABOUT, run_of
 from isotherm.studies.experiments import parts
 from isotherm.sums.journal import Journal
 from support import stored_run

@@ -10,8 +10,9 @@ from mutants.results import table
 TEXT = """\
 # Would the tests notice any mistake?
 
-{all} In the folders that every step runs through, `samplers/`, `gradients/` and `covariance/`, and in
-`kernel.py`: {strict}
+{all}
+
+In the code that every step runs through, `samplers/`, `gradients/`, `covariance/` and `kernel.py`: {strict}
 
 The [planted mistakes](planted-bugs.md) were chosen by people. These are drawn at random, so that nobody's idea of
 what can go wrong decides what is looked at: an operator is swapped, a term of a sum dropped, a comparison shifted, a

@@ -54,7 +54,12 @@ def faults(expected, left, folder):
 def test_a_run_goes_on_from_some_torn_disks(tmp_path):
     expected, left = whole(tmp_path / "whole")
     assert len(left) > 100
-    assert faults(expected, random.Random(SEED).sample(left, SAMPLE), tmp_path) == []
+    # Before the first state there is little to lose.
+    later = [x for x in left if any(path.name.startswith("state") for path, _ in x.entries)]
+    rng = random.Random(SEED)
+    rng.shuffle(later)
+    later.sort(key=lambda disk: not disk.reordered)  # those that a missing flush allows come first
+    assert faults(expected, later[:SAMPLE], tmp_path) == []
 
 
 @pytest.mark.slow

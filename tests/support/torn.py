@@ -63,9 +63,13 @@ def recorded(folder: Path) -> Iterator[list[Operation]]:
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """Folders and files, by path: the content of a file, or `None` for a folder. `when` says what was lost."""
+    """Folders and files, by path: the content of a file, or `None` for a folder.
+
+    `when` says what was lost. If it is `reordered`, something later is there.
+    """
 
     when: str
+    reordered: bool
     entries: tuple[tuple[Path, bytes | None], ...]
 
     def write(self, root: Path) -> None:
@@ -97,7 +101,8 @@ def disks(operations: list[Operation]) -> list[Disk]:
                 names = ", ".join(f"{x.kind} {x.path}" for x in lost) or "nothing"
                 when = f"after operation {number}, {operation.kind} {operation.path}, without {names}"
                 entries = _applied(operations[: number + 1], [*safe, *kept], flushed, missing)
-                found.setdefault(entries, Disk(when, entries))
+                reordered = bool(lost and kept) and pending.index(lost[0]) < pending.index(kept[-1])
+                found.setdefault(entries, Disk(when, reordered, entries))
     return list(found.values())
 
 

@@ -305,3 +305,13 @@ def test_a_long_summary_takes_sizes_and_r_hat_from_evenly_spaced_draws(monkeypat
     assert (found.ess_bulk, found.ess_tail, found.r_hat) == (third.ess_bulk, third.ess_tail, third.r_hat)
     assert (found.mean, found.sd, found.low, found.high) == (every.mean, every.sd, every.low, every.high)
     assert found.mcse == pytest.approx(every.sd / third.sd * third.mcse)
+
+
+def test_labels_of_another_shape_are_refused(tmp_path):
+    draws = made_draws()
+    names = draws.labels["coefficients"][0]
+    dataclasses.replace(draws, labels={"coefficients": [names[:-1]]}).save(tmp_path / "draws.iso")
+    with pytest.raises(
+        DamagedFileError, match=r"`coefficients` has the shape \(7,\), and its labels are for \(6,\)"
+    ):
+        iso.load(tmp_path / "draws.iso")

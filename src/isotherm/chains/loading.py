@@ -56,7 +56,9 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
         if content["runs"] != [run_of(part) for part in found]:
             raise ValueError("it belongs to another run than the other files of the folder")
         about, labels = typed(About, content["about"], "about"), typed(Labels, content["labels"], "labels")
-        return dataclasses.replace(draws, about=about, labels=labels)
+        named = dataclasses.replace(draws, about=about, labels=labels)
+        check_shapes(named)
+        return named
 
 
 def _part(path: Path, like: PyTree | None) -> Draws:

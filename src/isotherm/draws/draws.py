@@ -200,7 +200,7 @@ def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
 
 
 def check_shapes(draws: Draws) -> None:
-    """Raise unless every array has an entry for each chain and, if it holds draws, for each draw."""
+    """Raise unless every array has an entry for each chain and each draw that it should have, and labels fit."""
     m, count = draws.moments, (draws.num_chains,)
     per_chain = [
         draws.lengths,
@@ -225,6 +225,9 @@ def check_shapes(draws: Draws) -> None:
     for name, parts in (("stats", draws.stats), ("derived", draws.derived)):
         if not (isinstance(parts, dict) and all(isinstance(x, np.ndarray) for x in parts.values())):
             raise ValueError(f"`{name}` must hold arrays by name")
+    for name, x in {**draws.flat(), **draws.derived}.items():
+        if name in draws.labels and x.shape[2:] != (lengths := tuple(map(len, draws.labels[name]))):
+            raise ValueError(f"`{name}` has the shape {x.shape[2:]}, and its labels are for {lengths}")
     names = [name for name, _ in tree.named_leaves(draws.posterior)]
     for part in (m.mean, m.variance, m.temperature, *([] if m.refined is None else [m.refined])):
         if [name for name, _ in tree.named_leaves(part)] != names:

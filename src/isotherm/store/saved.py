@@ -71,6 +71,8 @@ class Snapshot:
         counts = (sequence, drawn, length, self.layout.chains, self.about["step"], self.about["num_draws"])
         if any(type(x) is not int or x < 0 for x in counts):
             raise ValueError(f"its counts must be integers of at least 0; they are {counts}")
+        if not isinstance(seconds := self.about["seconds"], int | float) or not seconds >= 0:
+            raise ValueError(f"its time must be a number of seconds; it is {seconds!r}")
         if self.checksums.shape != (-(-drawn // max(length, 1)), len(self.layout.leaves)):
             raise ValueError(f"it must have a checksum for each chunk of {drawn} draws")
         self.layout.check_size()

@@ -52,19 +52,22 @@ def arguments(size: int, batch_size: int, thinning: int) -> tuple[tuple[Any, ...
 def timed(
     given: tuple[Any, ...], settings: dict[str, Any], num_draws: int, store: Path | None
 ) -> list[float]:
-    """Return the seconds that a run takes: all of the call, and its steps alone."""
-    began = time.perf_counter()
+    """Return the seconds that a run takes: all of the call, its steps alone, and the CPU time of the call."""
+    began, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of noise, which costs no time
         draws = iso.sample(*given, **settings, num_draws=num_draws, store=store, progress=False)
-    seconds = time.perf_counter() - began
+    seconds, worked = time.perf_counter() - began, time.process_time() - worked
     if store is not None:
         shutil.rmtree(store)
-    return [seconds, draws.record.seconds]
+    return [seconds, draws.record.seconds, worked]
 
 
 def time_of(shape: tuple[int, int, int], seconds: float, rounds: int, folder: Path) -> list[float]:
-    """Return the number of draws, median seconds without and with `store`, and median ratios of call and steps."""
+    """Return the number of draws, median seconds without and with `store`, and median ratios.
+
+    These are the ratios of the whole call, of its steps alone, and of CPU time, which other processes change least.
+    """
     given, settings = arguments(*shape)
     num_draws, store = 200, folder / "run"
     timed(given, settings, num_draws, None)
@@ -76,7 +79,7 @@ def time_of(shape: tuple[int, int, int], seconds: float, rounds: int, folder: Pa
         for kind in (plain, stored) if i % 2 == 0 else (stored, plain):
             kind.append(timed(given, settings, num_draws, store if kind is stored else None))
     pairs = list(zip(plain, stored, strict=True))
-    ratios = [statistics.median(b[i] / a[i] for a, b in pairs) for i in range(2)]
+    ratios = [statistics.median(b[i] / a[i] for a, b in pairs) for i in range(3)]
     calls = [statistics.median(x[0] for x in kind) for kind in (plain, stored)]
     return [num_draws, *calls, *ratios]
 
@@ -107,11 +110,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="isotherm-storing-", dir=options.folder) as name:
         if options.part == "memory":
             return memory(options.draws, Path(name))
-        print(f"{'run':28}{'draws':>10}{'memory':>10}{'store':>10}{'ratio':>8}{'of steps':>10}")
+        print(f"{'run':28}{'draws':>10}{'memory':>10}{'store':>10}{'ratio':>8}{'of steps':>10}{'of CPU':>8}")
         for title, shape in SHAPES.items():
-            count, plain, stored, ratio, steps = time_of(shape, options.seconds, options.rounds, Path(name))
+            count, plain, stored, ratio, steps, cpu = time_of(
+                shape, options.seconds, options.rounds, Path(name)
+            )
             print(
-                f"{title:28}{count:>10,}{plain:>9.2f}s{stored:>9.2f}s{ratio:>8.3f}{steps:>10.3f}", flush=True
+                f"{title:28}{count:>10,}{plain:>9.2f}s{stored:>9.2f}s{ratio:>8.3f}{steps:>10.3f}{cpu:>8.3f}",
+                flush=True,
             )
     return None
 

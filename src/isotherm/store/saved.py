@@ -68,7 +68,8 @@ class Snapshot:
     def check(self) -> None:
         """Raise unless counts and checksums fit each other."""
         sequence, drawn, length = self.about["sequence"], self.drawn, self.layout.chunk_draws
-        counts = (sequence, drawn, length, self.layout.chains, self.about["step"], self.about["num_draws"])
+        steps = (self.about["step"], self.about["num_steps"])
+        counts = (sequence, drawn, length, self.layout.chains, self.about["num_draws"], *steps)
         if any(type(x) is not int or x < 0 for x in counts):
             raise ValueError(f"its counts must be integers of at least 0; they are {counts}")
         if not isinstance(seconds := self.about["seconds"], int | float) or not seconds >= 0:

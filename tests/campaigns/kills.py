@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -33,6 +34,7 @@ from support.stored_run import CASES
 OUTCOMES = ("same", "different", "lost", "crash", "hang")
 _DRAWS = 3000
 _LIMIT = 300.0  # seconds for one child
+NO_ROOM = 98  # exit status of a child that could not write, and said what to do
 
 
 @dataclasses.dataclass
@@ -76,6 +78,8 @@ def forked(
             signal.signal(signal.SIGINT, signal.default_int_handler)
             if "operation" in end:
                 stored_run.die_in_operation(int(end["operation"]))
+            if "largest_file" in end:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (int(end["largest_file"]),) * 2)
             if process is not None:
                 jax.distributed.initialize(f"localhost:{process[1]}", 2, process[0])
             stored_run.main(case, str(folder), str(_DRAWS), str(result), stored=stored)
@@ -84,6 +88,9 @@ def forked(
             os._exit(int(error.code or 0))
         except KeyboardInterrupt:
             os._exit(130)
+        except OSError as error:
+            print(error, flush=True)
+            os._exit(NO_ROOM if "Make room" in str(error) else 99)
         except BaseException:
             import traceback
 
@@ -115,6 +122,14 @@ def ends(number: signal.Signals, whole: float, rng: random.Random) -> dict[str, 
     return {"seconds": rng.uniform(0.0, whole), "signal": int(number)}
 
 
+def equal(result: Path, expected: dict[str, np.ndarray]) -> bool:
+    """Return whether a file of results holds the expected arrays, bit for bit."""
+    found = dict(np.load(result))
+    return found.keys() == expected.keys() and all(
+        np.array_equal(found[k], expected[k], equal_nan=True) for k in expected
+    )
+
+
 def campaign(case: str, kills: list[signal.Signals], seed: int, folder: Path) -> dict[str, int]:
     """End runs of `case` by each of the signals in turn; return counts of outcomes."""
     rng, counts = (
@@ -144,11 +159,7 @@ def campaign(case: str, kills: list[signal.Signals], seed: int, folder: Path) ->
         if bad is None and not result.exists():
             bad = "lost"
         if bad is None:
-            found = dict(np.load(result))
-            same = found.keys() == expected.keys() and all(
-                np.array_equal(found[k], expected[k], equal_nan=True) for k in expected
-            )
-            bad = "same" if same else "different"
+            bad = "same" if equal(result, expected) else "different"
         counts[bad] += len(rounds)
         if bad != "same":
             print(

@@ -111,6 +111,35 @@ def test_more_draws_are_those_of_a_longer_run(tmp_path):
         iso.resume(tmp_path / "run", target, data, num_draws=10, progress=False)
 
 
+@pytest.mark.parametrize("files", [0, 1, 2, 3, 5, 20])
+def test_whatever_file_does_not_fit_the_error_says_what_to_do(files, tmp_path, monkeypatch):
+    """The first files are call.iso, problem.json, setup.iso and those of draws.zarr."""
+    count, replace = 0, os.replace
+
+    def full(*args):
+        nonlocal count
+        count += 1
+        if count > files:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        replace(*args)
+
+    monkeypatch.setattr(os, "replace", full)
+    remedy = (
+        "Nothing was computed. Make room.*start again" if files == 0 else "whole. Make room.*`iso.resume`"
+    )
+    with pytest.raises(OSError, match=f"^`store` could not be written: File too large.*{remedy}"):
+        run("by_hand", tmp_path / "run", DRAWS)
+
+
+def test_a_pass_that_cannot_be_stored_ends_with_what_to_do(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(journal, "write_archive", full)
+    with pytest.raises(OSError, match=r"^`store` could not be written: No space left.*`iso.resume`"):
+        journal.Journal(tmp_path).recall("a pass", lambda: np.zeros(2))
+
+
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     expected = run("by_hand", tmp_path / "whole", DRAWS)
     write = RunFolder.write_snapshot

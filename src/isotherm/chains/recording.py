@@ -116,7 +116,8 @@ class OnDisk:
             if self.layout.leaves != leaves or self.layout.chains != placement.lanes:
                 raise damaged(folder.path, "its draws have other names or shapes than the parameters")
         if self.snapshot is None or self.snapshot.about["num_draws"] != num_draws:
-            self.layout.describe(num_draws)
+            with explaining(folder.path):
+                self.layout.describe(num_draws)
         self.writer = DrawsWriter(self.layout)
         if self.snapshot is not None:
             self.writer.restore(self.snapshot.drawn, self.snapshot.checksums)

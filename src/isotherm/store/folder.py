@@ -62,10 +62,15 @@ class RunFolder:
                 str(path),
                 "To go on with the run in it, call `iso.resume`; to start anew, delete it.",
             )
-        folder = RunFolder(_made(part_of(whole)))
-        folder.write(
-            CALL, "call", call, about=about | {TOKEN: secrets.token_hex(16)}
-        )  # no two runs are the same
+        with explaining(whole, "Nothing was computed. {repair}, and start again."):
+            folder = RunFolder(_made(part_of(whole)))
+            node, arrays = plain.encode(call)
+            about = about | {TOKEN: secrets.token_hex(16)}  # no two runs are the same
+            try:
+                folder._write(CALL, "call", node, arrays, about)
+            except BaseException:
+                folder.close()
+                raise
         return folder
 
     @staticmethod
@@ -98,7 +103,8 @@ class RunFolder:
     ) -> None:
         """Write an object to a file."""
         node, arrays = plain.encode(value, known)
-        self._write(name, kind, node, arrays, about or {})
+        with explaining(self.path):
+            self._write(name, kind, node, arrays, about or {})
 
     def _write(
         self, name: str, kind: str, node: plain.Node, arrays: list[np.ndarray], about: dict[str, Any]
@@ -117,7 +123,8 @@ class RunFolder:
         """Store hashes of the data and the posterior. Raise if others have been stored before."""
         path = self.path / PROBLEM
         if not path.is_file():
-            write_json(path, hashes | {AFTER: {CALL: self.seals[CALL]}})
+            with explaining(self.path):
+                write_json(path, hashes | {AFTER: {CALL: self.seals[CALL]}})
             return
         stored = read_json(path, REPAIR)
         check_seals(path, stored.get(AFTER), {CALL: self.seals[CALL]})
@@ -162,18 +169,20 @@ class RunFolder:
                 self.path.parent.rmdir()
 
 
+_GOING_ON = "All that was stored before is whole. {repair}, and go on with `iso.resume`."
+
+
 @contextlib.contextmanager
-def explaining(path: Path) -> Iterator[None]:
+def explaining(path: Path, remedy: str = _GOING_ON) -> Iterator[None]:
     """Say what to do if a file cannot be written."""
     try:
         yield
     except DamagedFileError:
         raise
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason, repair = error.strerror or str(error), "Make room, or correct the permissions"
         raise OSError(
-            f"`store` could not be written: {reason} ({path}). All that was stored before is whole. Make room, or "
-            "correct the permissions, and go on with `iso.resume`."
+            f"`store` could not be written: {reason} ({path}). {remedy.format(repair=repair)}"
         ) from error
 
 

@@ -21,6 +21,7 @@ from isotherm.errors import DamagedFileError
 from isotherm.files import refusing_damage
 from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.store import plain
+from isotherm.store.folder import explaining
 
 T = TypeVar("T")
 
@@ -49,7 +50,8 @@ class Journal:
             node, arrays = plain.encode(result)
             if not plain.opaque(node):
                 extra = {"kind": "pass", "node": node, "about": {"label": label}}
-                write_archive(path, {"arrays": arrays}, extra)
+                with explaining(self.folder):
+                    write_archive(path, {"arrays": arrays}, extra)
         return result
 
 

@@ -20,7 +20,7 @@ _LATER = {
     "Positive": "isotherm.transforms",
     "Simplex": "isotherm.transforms",
     # Minibatches
-    "RandomBlocks": "isotherm.data.plans",
+    "RandomBlocks": "isotherm.data.random_blocks",
     "Reshuffled": "isotherm.data.plans",
     "WithoutReplacement": "isotherm.data.plans",
     "WithReplacement": "isotherm.data.plans",
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from isotherm.covariance import Diagonal as Diagonal
     from isotherm.covariance import DiagonalLowRank as DiagonalLowRank
     from isotherm.covariance import MatrixFree as MatrixFree
-    from isotherm.data.plans import RandomBlocks as RandomBlocks
+    from isotherm.data.random_blocks import RandomBlocks as RandomBlocks
     from isotherm.data.plans import Reshuffled as Reshuffled
     from isotherm.data.plans import WithReplacement as WithReplacement
     from isotherm.data.plans import WithoutReplacement as WithoutReplacement

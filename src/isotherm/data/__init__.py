@@ -2,10 +2,10 @@
 
 from isotherm.data.plans import AllRows as AllRows
 from isotherm.data.plans import MinibatchPlan as MinibatchPlan
-from isotherm.data.plans import RandomBlocks as RandomBlocks
 from isotherm.data.plans import Reshuffled as Reshuffled
 from isotherm.data.plans import WithoutReplacement as WithoutReplacement
 from isotherm.data.plans import WithReplacement as WithReplacement
+from isotherm.data.random_blocks import RandomBlocks as RandomBlocks
 from isotherm.data.rows import as_rows as as_rows
 from isotherm.data.sets.load import DataSet as DataSet
 from isotherm.data.sets.load import load as load

@@ -7,7 +7,8 @@ from jaxtyping import PyTree
 
 from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
 from isotherm.covariance.low_rank import EVERY
-from isotherm.data.plans import MinibatchPlan, RandomBlocks, WithReplacement
+from isotherm.data.plans import MinibatchPlan, WithReplacement
+from isotherm.data.random_blocks import RandomBlocks
 from isotherm.samplers import SGHMC, SGNHT, CCAdL, ModifiedSGLD, Sampler
 from isotherm.samplers.momentum import Scheme
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from isotherm.data.plans import RandomBlocks
+from isotherm.data.random_blocks import RandomBlocks
 from isotherm.studies.bench.methods import BASE, Method
 from isotherm.studies.bench.others import (
     BLACKJAX_LOOP,

@@ -12,11 +12,11 @@ import numpy as np
 from isotherm.data.plans import (
     AllRows,
     MinibatchPlan,
-    RandomBlocks,
     Reshuffled,
     WithoutReplacement,
     WithReplacement,
 )
+from isotherm.data.random_blocks import RandomBlocks
 from isotherm.gradients.minibatch import FullData, Gradient, Minibatch
 from isotherm.posterior import Posterior
 from isotherm.samplers import Sampler

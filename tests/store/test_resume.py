@@ -35,7 +35,7 @@ def often(monkeypatch):
     monkeypatch.setattr("isotherm.data.stream._BLOCK", 2**22)
 
 
-def same(one, other):
+def assert_same(one, other):
     one, other = contents(one), contents(other)
     assert one.keys() == other.keys()
     for name in one:
@@ -64,9 +64,9 @@ def ended_at(monkeypatch, replacements):
 @pytest.mark.parametrize("case", ["by_hand", "moving"])
 def test_a_stored_run_is_the_run_itself(case, tmp_path):
     stored = run(case, tmp_path / "run", DRAWS)
-    same(stored, never_ended(case))
-    same(iso.load(tmp_path / "run"), stored)
-    same(run(case, tmp_path / "run", DRAWS), stored)  # a complete run is returned as it is
+    assert_same(stored, never_ended(case))
+    assert_same(iso.load(tmp_path / "run"), stored)
+    assert_same(run(case, tmp_path / "run", DRAWS), stored)  # a complete run is returned as it is
 
 
 @pytest.mark.parametrize("files", [1, 2, 3, 13, 15, 16, 17, 18, 30])
@@ -78,7 +78,7 @@ def test_a_run_goes_on_after_any_number_of_files(files, tmp_path, monkeypatch):
             run("by_hand", tmp_path / "run", DRAWS)
     if not (tmp_path / "run" / "call.iso").exists():  # nothing was stored yet, and nothing is left
         assert not (tmp_path / "run").exists()
-    same(run("by_hand", tmp_path / "run", DRAWS), expected)
+    assert_same(run("by_hand", tmp_path / "run", DRAWS), expected)
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_run_of_any_kind_goes_on_after_any_number_of_files(case, tmp_path, mon
                 done = True
             except EndedError:
                 pass
-        same(run(case, tmp_path / "run", DRAWS), expected)
+        assert_same(run(case, tmp_path / "run", DRAWS), expected)
         shutil.rmtree(tmp_path / "run")
         files += 1 + files // 6
 
@@ -104,7 +104,7 @@ def test_more_draws_are_those_of_a_longer_run(tmp_path):
     short = run("by_hand", tmp_path / "run", 70)
     longer = iso.resume(tmp_path / "run", target, data, num_draws=DRAWS, progress=False)
     assert (short.num_draws, longer.num_draws) == (70, DRAWS)
-    same(longer, never_ended("by_hand"))
+    assert_same(longer, never_ended("by_hand"))
     again = iso.resume(tmp_path / "run", target, data, progress=False)
     assert again.num_draws == DRAWS
     with pytest.raises(ValueError, match="`num_draws` must be at least 120"):
@@ -154,7 +154,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         with pytest.raises(OSError, match=r"No space left on device.*is whole. Make room.*`iso.resume`"):
             run("by_hand", tmp_path / "run", DRAWS)
     assert 0 < iso.load(tmp_path / "run").num_draws < DRAWS
-    same(run("by_hand", tmp_path / "run", DRAWS), expected)
+    assert_same(run("by_hand", tmp_path / "run", DRAWS), expected)
 
 
 def test_a_damaged_state_leaves_the_one_before(tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_a_damaged_state_leaves_the_one_before(tmp_path, monkeypatch):
             run("by_hand", tmp_path / "run", DRAWS)
     newest = max((tmp_path / "run").glob("state-?.iso"), key=lambda path: path.stat().st_mtime_ns)
     newest.write_bytes(newest.read_bytes()[:-100])
-    same(run("by_hand", tmp_path / "run", DRAWS), expected)
+    assert_same(run("by_hand", tmp_path / "run", DRAWS), expected)
 
 
 def test_a_setup_of_a_warm_up_is_not_made_again(tmp_path, monkeypatch):
@@ -183,7 +183,7 @@ def test_a_setup_of_a_warm_up_is_not_made_again(tmp_path, monkeypatch):
         with pytest.raises(EndedError):
             iso.sample(target, data, setup, num_draws=DRAWS, progress=False, store=tmp_path / "run")
     monkeypatch.setattr("isotherm.sampling.sampled.tuned", None)
-    same(iso.resume(tmp_path / "run", target, data, progress=False), expected)
+    assert_same(iso.resume(tmp_path / "run", target, data, progress=False), expected)
 
 
 def test_passes_of_a_warm_up_that_was_ended_are_not_made_again(tmp_path, monkeypatch):
@@ -206,7 +206,7 @@ def test_passes_of_a_warm_up_that_was_ended_are_not_made_again(tmp_path, monkeyp
         return compute(self, label, lambda: (made.append(label), function())[1])
 
     monkeypatch.setattr(journal.Journal, "recall", counted)
-    same(iso.resume(tmp_path / "run", target, data, progress=False), expected)
+    assert_same(iso.resume(tmp_path / "run", target, data, progress=False), expected)
     assert made == []
     assert not (tmp_path / "run" / "passes").exists()
 
@@ -238,4 +238,4 @@ def test_a_signal_ends_a_process_and_the_run_goes_on(number, code, tmp_path):
     whole = iso.sample(
         target, data, jnp.zeros(SIZE), **settings("by_hand", drawn + 50), seed=5, progress=False
     )
-    same(more, whole)
+    assert_same(more, whole)

@@ -1,17 +1,13 @@
-"""Stored runs: the setup, the result, and hashes that recognise the posterior."""
+"""Stored runs: the setup and the result."""
 
-import hashlib
-import re
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import PyTree
 
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup
-from isotherm.data.stream import rows_in_memory
 from isotherm.draws import Draws
 from isotherm.draws.record import RunRecord
 from isotherm.files import refusing_damage
@@ -89,22 +85,3 @@ def save_result(folder: RunFolder, draws: Draws) -> None:
     }
     about = {"status": list(draws.status), "record": draws.record.to_json(), "num_draws": draws.num_draws}
     folder.write(RESULT, "result", value, about=about)
-
-
-def posterior_hash(problem: Problem) -> str:
-    """Return a hash of what the log-likelihood and the log-prior compute, with the constants in them.
-
-    Names and comments do not count. Two processes that run the same functions get the same hash.
-    """
-    start = jax.tree.map(lambda x: x[0], problem.init) if problem.per_chain else problem.init
-    row = jax.tree.map(lambda x: x[0], rows_in_memory(problem.data))
-    digest, density = hashlib.sha256(), problem.density
-    for f, args in ((density.one_log_likelihood, (start, row)), (density.prior_log_density, (start,))):
-        traced = jax.make_jaxpr(f)(*args)
-        # Functions with derivatives of their own are printed with their place in memory.
-        digest.update(re.sub(r"0x[0-9a-f]+", "", str(traced)).encode())
-        for x in traced.consts:
-            x = np.asarray(x)
-            digest.update(f"{x.shape} {x.dtype}".encode() + x.tobytes())
-    digest.update(f"{problem.temperature!r}".encode())
-    return digest.hexdigest()

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import processes
+from isotherm.chains.identity import posterior_hash
 from isotherm.chains.problem import Problem
 from isotherm.chains.run import run
 from isotherm.chains.setup import Setup
-from isotherm.chains.stored import posterior_hash, read_setup, save_setup
+from isotherm.chains.stored import read_setup, save_setup
 from isotherm.draws import Draws
 from isotherm.posterior import Posterior
 from isotherm.sampling import checks

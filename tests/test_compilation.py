@@ -1,15 +1,20 @@
 """Compiled programs that are kept for later processes, and those that are dropped."""
 
+import logging
 import os
+import re
 import subprocess
 import sys
+import threading
 import types
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import isotherm as iso
 from isotherm import compilation
 
 PROGRAM = """
@@ -104,3 +109,41 @@ def test_equinox_lets_its_programs_go(no_functions, monkeypatch):
 
 def _called(f, x):
     return f(x)
+
+
+def test_the_loop_is_compiled_on_another_thread_and_traced_on_that_of_the_caller():
+    """Functions of users, such as models of NumPyro, need not be safe to trace on two threads."""
+    threads, compiled = set(), []
+
+    def log_likelihood(mean, x):
+        threads.add(threading.get_ident())
+        return -0.5 * (x - mean) ** 2
+
+    finished = re.compile(r"Finished XLA compilation of jit\((\w+)\)")
+
+    class Names(logging.Handler):
+        def emit(self, record):
+            compiled.extend(finished.findall(record.getMessage()))
+
+    logger, handler = logging.getLogger("jax._src.dispatch"), Names()
+    logger.addHandler(handler)
+    try:
+        with jax.log_compiles(True):
+            posterior = iso.Posterior(log_likelihood, lambda mean: -0.5 * mean**2)
+            sampler = iso.SGNHT(step_size=1e-3, friction=1.0)
+            data = np.ones(40, np.float32)
+            iso.sample(
+                posterior, data, jnp.zeros(()), sampler=sampler, batch_size=8, num_draws=20, progress=False
+            )
+    finally:
+        logger.removeHandler(handler)
+    assert threads == {threading.get_ident()}
+    assert "_start" in compiled
+    assert "_advance_lanes" not in compiled  # `log_compiles` holds for this thread
+
+
+def test_what_cannot_be_compiled_ahead_fails_in_the_call():
+    program = compilation.compile_fully(lambda x: jax.pure_callback(lambda x: 1 / 0, x, x))
+    compilation.compile_ahead(program, jnp.ones(()))()
+    with pytest.raises(Exception, match="division by zero"):
+        jax.block_until_ready(program(jnp.ones(())))

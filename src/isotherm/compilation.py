@@ -4,8 +4,10 @@ JAX keeps each compiled program for as long as the process runs, and a function 
 is another function: 70 MB for each of them. So programs are dropped once there are those of too many functions.
 """
 
+import contextlib
 import functools
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -27,6 +29,23 @@ def compile_fully(f: F) -> F:
     program = eqx.filter_jit(f)
     _programs.append(program)
     return _interruptible(f, lambda: program)
+
+
+def compile_ahead(f: Callable, *args: Any) -> Callable[[], None]:
+    """Begin to compile a function of `compile_fully` for a call with these arguments; return a function that waits.
+
+    The call then finds the compiled program. Only XLA runs on the other thread: `f` is traced on this one, since
+    functions of users need not be safe to run on two threads. What fails there fails again in the call.
+    """
+    lowered = cast(Any, f).lower(*args)
+
+    def compiled() -> None:
+        with contextlib.suppress(Exception):
+            lowered.compile()
+
+    thread = threading.Thread(target=compiled, name="isotherm-compile")
+    thread.start()
+    return thread.join
 
 
 def drop_old_programs(*functions: Callable | None) -> None:
@@ -106,4 +125,5 @@ def _interruptible(f: F, program: Callable[[], Callable]) -> F:
         signals.check()
         return result
 
+    cast(Any, call).lower = lambda *args, **kwargs: cast(Any, program()).lower(*args, **kwargs)
     return cast(F, call)

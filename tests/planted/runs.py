@@ -72,7 +72,7 @@ RUNS = (
     Bug(
         "shuffled-once-for-all",
         "Random blocks get the same order each time they are reshuffled.",
-        "_arranged",
+        "arranged",
         "jax.random.fold_in(jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS), arrangement)",
         "jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS)",
         ("test_kernel.py::test_rows_are_rearranged_when_due",),

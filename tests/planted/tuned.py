@@ -112,8 +112,8 @@ TUNED = (
         "anchors-that-stay",
         "Chains keep their first anchors instead of taking new ones.",
         "drive",
-        "moved = _anchors(ensemble, lanes.state.position)",
-        "moved = _anchors(ensemble, ensemble.positions)",
+        "moved = anchored(ensemble, lanes.state.position)",
+        "moved = anchored(ensemble, ensemble.positions)",
         MOVING,
     ),
     Bug(

@@ -8,23 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from isotherm import keys, processes
+from isotherm import processes
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
 from isotherm.chains.feed import Feed
 from isotherm.chains.interruption import TERMINATED, interruptible, share
+from isotherm.chains.launch import Launch, anchored, arranged, launched
 from isotherm.chains.placement import Placement
 from isotherm.chains.recording import InMemory, OnDisk, Position, Recorder
-from isotherm.chains.resident import resident
 from isotherm.data.fed import Fed
 from isotherm.data.plans import WithReplacement
 from isotherm.data.stream import Stream
-from isotherm.gradients.control_variate import Anchor, ControlVariate
-from isotherm.kernel import Kernel
+from isotherm.gradients.control_variate import Anchor
 from isotherm.progress import StepProgress
 from isotherm.store.folder import RunFolder
 
-_CHUNK_BYTES = 2**22
 _CHUNK_SECONDS = 0.3
 
 
@@ -59,42 +57,33 @@ def drive(
     chunk_steps: int | None = None,
     stop: processes.Stop | None = None,
     folder: RunFolder | None = None,
+    launch: Launch | None = None,
 ) -> Outcome:
     """Run chains until they end, all of them fail or the user interrupts, and return the outcome.
 
     `chunk_steps` bounds the steps between two returns to the host; the draws do not depend on it. A `cancelled`
     ensemble takes no step. `stop` is shared with other processes: an interruption of one ends the run in all. With a
     `folder`, draws go there, the run goes on from the state in it, and SIGTERM ends it as Ctrl-C does, and then the
-    process.
+    process. `launch` is that of the ensemble, if it was launched before.
     """
-    placement = Placement.of(ensemble)
-    ensemble = placement.padded(ensemble)
+    launch = launched(ensemble) if launch is None else launch
+    placement, ensemble, program = launch.placement, launch.ensemble, launch.program
     setup, kernel = ensemble.setup, ensemble.kernel
     shown = progress and processes.is_first()
     began = time.perf_counter()
     bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
     with bar, interruptible(terminated=stop is not None or folder is not None) as stopped:
         arrangement = 0
-        measuring, data = _arranged(ensemble, arrangement)
-        program = placement.program(
-            loop.Program(
-                kernel=measuring,
-                data=data,
-                keys=ensemble.lane_keys,
-                anchors=_anchors(ensemble, ensemble.positions),
-                stacked=len(ensemble.setups) > 1,
-            )
-        )
-        lanes = placement.start(program, ensemble.positions)
-        capacity = _capacity(lanes)
-        at = Position(lanes, lanes.state.position, program.anchors, None, 0)
+        at = Position(launch.lanes, launch.lanes.state.position, program.anchors, None, 0)
         recorder: Recorder = InMemory(ensemble.length.num_draws, placement.lanes)
         if folder is not None:
-            recorder = OnDisk(folder, lanes, placement, ensemble.length.num_draws, ensemble.num_steps)
+            recorder = OnDisk(folder, launch.lanes, placement, ensemble.length.num_draws, ensemble.num_steps)
             at = recorder.resumed(at)
             program = placement.program(dataclasses.replace(program, anchors=at.anchors))
         earlier, step, lanes = at.seconds, at.step, at.lanes
         last_finite, oldest, ended = at.last_finite, at.oldest, np.asarray(lanes.ended)
+        capacity, compiled = launch.capacity, launch.wait
+        del launch, at  # the lanes before the first step may be large
         if step == 0:
             lanes = placement.restart_averages(program, lanes, jnp.asarray(0))
 
@@ -107,13 +96,14 @@ def drive(
         feed = None if cancelled else _feed_of(ensemble, placement, step)
         fed = program
         pace = _Pace(ensemble, capacity, chunk_steps, feed)
+        compiled()
         while step < ensemble.num_steps and not stopped.is_set() and (ended < 0).any():
             if (due := _arrangement(ensemble, step)) != arrangement:
                 arrangement = due
-                program = placement.program(dataclasses.replace(program, data=_arranged(ensemble, due)[1]))
+                program = placement.program(dataclasses.replace(program, data=arranged(ensemble, due)[1]))
             if program.anchors is not None and step > 0 and step % setup.refresh_every == 0:
                 oldest = (lanes.state.position, program.anchors)
-                moved = _anchors(ensemble, lanes.state.position)
+                moved = anchored(ensemble, lanes.state.position)
                 if (ended >= 0).any():  # the anchor at which a chain failed is kept, to measure its noise
                     moved = _where_lane(ended < 0, moved, program.anchors)
                 program = placement.program(dataclasses.replace(program, anchors=moved))
@@ -203,31 +193,6 @@ class _Pace:
             wanted = int(steps * _CHUNK_SECONDS / max(now - self.clock, 1e-6))
             self.steps = max(1, min(wanted, 8 * self.steps))
         self.clock = now
-
-
-def _capacity(lanes: loop.Lane) -> int:
-    # Independent of `num_draws`, so that a longer run needs no compilation.
-    draw = sum(x.nbytes for x in jax.tree.leaves((lanes.state.position, lanes.stats)))
-    return max(1, _CHUNK_BYTES // draw)
-
-
-def _anchors(ensemble: Ensemble, positions: PyTree[Array]) -> Anchor | None:
-    """Return new anchors for all lanes, at their positions; `None` if anchors do not move."""
-    gradient = ensemble.kernel.gradient
-    if not isinstance(gradient, ControlVariate) or gradient.refresh is None:
-        return None
-    if gradient.preconditioner is None:
-        positions = jax.vmap(ensemble.kernel.params)(positions)
-    return gradient.anchored(ensemble.data, positions)
-
-
-def _arranged(ensemble: Ensemble, arrangement: int) -> tuple[Kernel, PyTree]:
-    """Return the rows in the order of this arrangement, and the kernel that draws from them.
-
-    For a stream these are rows by which averages are started; those of the steps come from a feed.
-    """
-    key = jax.random.fold_in(jax.random.fold_in(ensemble.key, keys.ARRANGEMENTS), arrangement)
-    return resident(ensemble.kernel, ensemble.data, key=key)
 
 
 def _feed_of(ensemble: Ensemble, placement: Placement, step: int) -> Feed | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Bool, Int, PyTree
@@ -16,7 +17,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 from isotherm import devices, tree
 from isotherm.chains import loop
 from isotherm.chains.ensemble import Ensemble
-from isotherm.compilation import compile_fully, compile_quickly
+from isotherm.compilation import compile_ahead, compile_fully, compile_quickly
 from isotherm.devices import AXIS, EVERYWHERE, SPLIT
 
 
@@ -95,6 +96,13 @@ class Placement:
         if not self.several:
             return loop.advance(program, lanes, num_kept, thinning, collect, capacity)
         return _advance(self._mesh, program, lanes, (num_kept, thinning, collect), capacity)
+
+    def compile_advance(self, program: loop.Program, lanes: loop.Lane, capacity: int) -> Callable[[], None]:
+        """Begin to compile `advance` on another thread; return a function that waits until it is compiled."""
+        if self.several:
+            return lambda: None
+        number, flag = jnp.asarray(0), jnp.asarray(False)
+        return compile_ahead(loop.advance, program, lanes, number, number, flag, capacity)
 
     def together(self, lanes: PyTree) -> PyTree:
         """Return the lanes of all devices on one, without those that were repeated."""

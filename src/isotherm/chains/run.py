@@ -13,6 +13,7 @@ from isotherm.chains.collect import collect, record_of
 from isotherm.chains.drive import drive
 from isotherm.chains.drive_together import drive_together
 from isotherm.chains.ensemble import Ensemble, Length, ensemble_of, groups_of_one_shape
+from isotherm.chains.launch import launched
 from isotherm.chains.noise import measure
 from isotherm.chains.resident import resident
 from isotherm.chains.setup import Setup
@@ -59,6 +60,8 @@ def _run(
     ensembles = [ensemble_of([setups[i] for i in group], positions, length, key) for group in groups]
     if folder is not None:
         save_setup(folder, setups[0], record_of(ensembles[0], setups[0], 0, 0.0))
+    together = processes.count() > 1
+    launches = [] if together else [launched(ensembles[0])]
     for ensemble in ensembles:
         _warn_before(ensemble, stacklevel=stacklevel + 1)
     drawn: dict[int, Draws] = {}
@@ -66,8 +69,19 @@ def _run(
     for ensemble, group in zip(ensembles, groups, strict=True):
         name = type(ensemble.setup.sampler).__name__
         title = name if len(group) == 1 else f"{name} x {len(group)}"
-        driven = drive if processes.count() == 1 else drive_together
-        outcome = driven(ensemble, progress=progress, title=title, cancelled=interrupted, folder=folder)
+        if together:
+            outcome = drive_together(
+                ensemble, progress=progress, title=title, cancelled=interrupted, folder=folder
+            )
+        else:
+            outcome = drive(
+                ensemble,
+                progress=progress,
+                title=title,
+                cancelled=interrupted,
+                folder=folder,
+                launch=launches.pop() if launches else None,
+            )
         interrupted = outcome.interrupted
         drawn |= dict(zip(group, collect(ensemble, outcome, stacklevel=stacklevel + 1), strict=True))
     if folder is not None:

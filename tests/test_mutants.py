@@ -77,6 +77,7 @@ def test_every_kind_of_change_and_no_change_of_text_or_types(package):
     }
 
 
+@pytest.mark.slow
 def test_all_mutants_of_the_library_are_python_that_differs():
     """Each is the old text, in its place, replaced by another; names are unique."""
     texts = {path.relative_to(SOURCE).as_posix(): path.read_bytes() for path in core(SOURCE)}

@@ -120,6 +120,7 @@ def test_errors_of_tables_show_names_on_one_line():
         assert target == "absent" or features == ["absent"] or r"`a\n\x1b[2J`" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [plots.traces, plots.marginals, plots.pairs, plots.convergence])
 def test_figures_draw_names_as_they_are(draw):
     draws = made_draws(len(HOSTILE))

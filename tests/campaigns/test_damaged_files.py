@@ -34,6 +34,7 @@ def as_users_run_it(quick_compilation, monkeypatch):
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.slow
 def test_damaged_files_give_the_same_numbers_or_a_sentence(tmp_path):
     cases = Cases(made(tmp_path / "originals", whole=False), tmp_path)
     cases.expect()

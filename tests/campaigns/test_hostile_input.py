@@ -30,6 +30,7 @@ def as_users_run_it(quick_compilation):
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.slow
 def test_hostile_input_ends_in_an_answer_or_a_sentence():
     endings = [(made, judged(made)) for made in (case(SEED, i) for i in range(CASES))]
     faults = [
@@ -57,6 +58,7 @@ def test_the_judge_sees_faults(call, plain, outcome):
     assert judged(Case("judge", "", call, plain, ("data",))).outcome == outcome
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table_and_counts_no_fault():
     command = Path(__file__).parent / "hostile_input.py"
     finished = subprocess.run(

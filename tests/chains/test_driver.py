@@ -53,6 +53,7 @@ def test_a_run_cut_into_chunks_gives_the_same_bits(monkeypatch, plan):
         assert same(runs[0].moments.variance, other.moments.variance)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 def test_thinning_and_burn_in_pick_from_the_same_chain():
     """SGNHT has no average that the end of burn-in would reset."""
@@ -123,6 +124,7 @@ def test_burn_in_ends_with_a_fresh_average(sampler, seen):
     np.testing.assert_allclose(draws.posterior[0, 1], step(step(state)).position, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:At the start:isotherm.IsothermWarning")
 def test_sweep_equals_sample_and_keeps_the_order():
     posterior, data, init = normal_mean()
@@ -248,6 +250,7 @@ def test_progress_shows_the_figures_on_a_terminal(monkeypatch, capsys):
         assert piece in shown
 
 
+@pytest.mark.slow
 def test_init_with_a_chain_axis_and_jitter():
     posterior, data, _ = normal_mean()
     starts = jnp.asarray([[5.0, 0.0], [0.0, 5.0], [-5.0, 0.0]])

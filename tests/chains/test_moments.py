@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import isotherm as iso
 from isotherm.chains.moments import Accumulator, Sum, explained, finish
@@ -71,6 +72,7 @@ def test_moments_against_numpy():
             np.testing.assert_allclose(moments.temperature[k][c], heat, atol=2 * rounding)
 
 
+@pytest.mark.slow
 def test_refined_means_of_a_normal_posterior():
     """200 draws give the mean to a tenth of a standard deviation, and to rounding with the gradient.
 

@@ -18,6 +18,7 @@ def written(folder, draws):
     return folder
 
 
+@pytest.mark.slow
 def test_the_diagnosis_of_other_draws_is_refused(tmp_path):
     one, other = (dataclasses.replace(made_draws(shift=x), about=About(), labels={}) for x in (0.0, 1.0))
     first, second = written(tmp_path / "first", one), written(tmp_path / "second", other)

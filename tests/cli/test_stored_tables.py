@@ -177,6 +177,7 @@ def test_large_npy_files_are_not_loaded(folder, monkeypatch):
     assert open_table("matrix.npy").shapes == {"x": (3,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 @pytest.mark.parametrize("model", ["poisson", "softmax"])
 def test_predictions_are_written_in_blocks(model, name, folder, monkeypatch, capsys):

@@ -86,6 +86,7 @@ def _averages_at_a_point(plan, covariance, x, keys):
     return jax.vmap(replica)(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [iso.WithReplacement(), iso.WithoutReplacement()], ids=["with", "without"])
 @pytest.mark.parametrize("estimate", ["exact", "contrasts"])
 def test_estimate_converges_to_the_covariance_of_the_force(plan, estimate):

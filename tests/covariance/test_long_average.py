@@ -45,6 +45,7 @@ def late_averages(kind, keys):
     return jax.tree.leaves(averages.operator)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_late_average_stays_right(name):
     """The mean over 512 lanes of averages that start at the truth, each entry to 5 standard errors: 6e-7 each.

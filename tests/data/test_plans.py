@@ -222,6 +222,7 @@ def test_reshuffled_visits_every_row_at_most_once_an_epoch(num_data, batch_size)
     assert len(np.unique(orders, axis=0)) == 12
 
 
+@pytest.mark.slow
 @plans
 def test_whiteness(plan):
     """Correlation of x = g.counts between steps and between chains: 1,000 chains, 8 steps, 4 steps per epoch.

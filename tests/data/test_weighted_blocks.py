@@ -80,6 +80,7 @@ def test_codes_are_within_five_per_cent():
     assert np.asarray(encoded(np.array([0.0, 1e30], np.float32))).tolist() == [0, 255]
 
 
+@pytest.mark.slow
 def test_rows_beyond_32_bits_are_found(monkeypatch):
     """Numbers of rows do not fit into 32 bits: each row found must carry its own number, also from the last block."""
     monkeypatch.setattr(stream, "_HELD", 0)

@@ -48,6 +48,7 @@ def rest_of(order):
     return rest
 
 
+@pytest.mark.slow
 @orders
 @pytest.mark.parametrize(
     "needs", [iso.extend.Needs.NOTHING, iso.extend.Needs(contrasts=1), iso.extend.Needs.EXACT]
@@ -70,6 +71,7 @@ def test_each_order_leaves_less():
     assert second < 0.1 * first < 0.1 * plain
 
 
+@pytest.mark.slow
 @orders
 def test_at_the_anchor_there_is_no_noise(order):
     control = bound(order)

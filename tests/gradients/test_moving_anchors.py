@@ -77,6 +77,7 @@ def test_each_chain_has_its_own_anchor(quick_compilation):
     assert each.record.data_passes == pytest.approx(3 * 2 / N + 3)
 
 
+@pytest.mark.slow
 def test_chunks_do_not_move_the_refreshes(quick_compilation):
     """Refreshes fall on multiples of `refresh`, wherever chunks end."""
     draws = sample(7, hw=0.5, batch_size=20, num_draws=30, burn_in=5)

@@ -81,6 +81,7 @@ def normal_rows(y, mean, scale=1.0):
         numpyro.sample("y", dist.Normal(mean, scale), obs=y)
 
 
+@pytest.mark.slow
 def test_scales_masks_factors_and_other_plates_keep_their_place():
     """Sites in the data plate count once per row, and all others count once."""
 
@@ -113,6 +114,7 @@ def test_scales_masks_factors_and_other_plates_keep_their_place():
     assert init["mean"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "of",
     [

@@ -117,6 +117,7 @@ def test_no_tail_is_reported_if_rounding_could_hide_the_rise(quick_compilation):
     assert missed_tail(draws, draws.setup, key=jax.random.key(0)) is None
 
 
+@pytest.mark.slow
 def test_a_wide_mode_has_a_larger_share(quick_compilation):
     """Two modes of equal height, one three times as wide as the other: a share of three quarters."""
 

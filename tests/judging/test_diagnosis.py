@@ -104,6 +104,7 @@ def short(quick_compilation):
     return short_run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.3, 0.8])
 def test_gradients_at_the_draws_measure_the_variance(short, factor):
     """Independent draws from the exact posterior, widened in all directions or not at all."""

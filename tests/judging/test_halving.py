@@ -45,6 +45,7 @@ def with_orders(draws, noisy, exact):
     return dataclasses.replace(draws, record=record)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_the_bias_of_euler_steps_is_twice_the_difference():
     """theta <- theta - h c theta + sqrt(2 h) R has variance 1/(c (1 - h c/2)), and its bias is of first order.
@@ -61,6 +62,7 @@ def test_the_bias_of_euler_steps_is_twice_the_difference():
     assert found.step_size == 0.5 / PRECISION
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_the_order_is_that_of_the_gradient_in_use():
     """A difference d of a bias of order p is d 2^p / (2^p - 1): that of exact gradients if all rows are used."""

@@ -152,21 +152,12 @@ def test_contrasts_are_like_the_parameters(posterior, params, data):
 
 COVARIANCES = (iso.Diagonal(), iso.DiagonalLowRank(4), iso.MatrixFree())
 RUNS = [(name, c, scheme) for name in MODELS for c in COVARIANCES for scheme in ("euler", "symmetric")]
-# One run is part of `make check`; the rest run in `make test`.
-IN_CHECK = [10]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "covariance", "scheme"),
-    [
-        pytest.param(
-            *run,
-            id=f"{run[0]}-{type(run[1]).__name__}-{run[2]}",
-            marks=[] if i in IN_CHECK else pytest.mark.slow,
-        )
-        for i, run in enumerate(RUNS)
-    ],
+    [pytest.param(*run, id=f"{run[0]}-{type(run[1]).__name__}-{run[2]}") for run in RUNS],
 )
 def test_twenty_steps(name, covariance, scheme):
     """Draws have the structure of the parameters and are finite, and every number moves: the noise reaches each."""

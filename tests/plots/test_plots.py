@@ -71,6 +71,7 @@ def test_names_select_parameters_and_wrong_ones_are_refused():
         plots.traces(draws, ["w"])
 
 
+@pytest.mark.slow
 def test_chains_that_failed_are_left_out_of_every_figure():
     draws = run(complete=(True, False, True))
     for draw in (plots.traces, plots.marginals, plots.pairs, plots.convergence, plots.temperatures):

@@ -70,7 +70,7 @@ def assert_same(a, b, *, ulps: int = 0) -> None:
     "covariance",
     [
         pytest.param(iso.Dense(), id="dense"),
-        pytest.param(iso.Diagonal(), id="diagonal", marks=pytest.mark.slow),
+        pytest.param(iso.Diagonal(), id="diagonal"),
     ],
 )
 def test_ccadl_with_zero_covariance_is_sgnht(covariance):
@@ -110,12 +110,8 @@ def test_sgnht_with_infinite_thermal_mass_is_sghmc():
     "make",
     [
         pytest.param(lambda c: iso.CCAdL(h, A, c, mass=2.0, temperature=T), id="CCAdL"),
-        pytest.param(
-            lambda c: iso.SGHMC(h, A, c, mass=2.0, temperature=T), id="SGHMC", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            lambda c: iso.ModifiedSGLD(h / 2, c, temperature=T), id="ModifiedSGLD", marks=pytest.mark.slow
-        ),
+        pytest.param(lambda c: iso.SGHMC(h, A, c, mass=2.0, temperature=T), id="SGHMC"),
+        pytest.param(lambda c: iso.ModifiedSGLD(h / 2, c, temperature=T), id="ModifiedSGLD"),
     ],
 )
 def test_dense_is_diagonal_on_one_parameter(make):
@@ -136,6 +132,7 @@ def test_sgnht_with_shifted_xi_is_ccadl():
     assert_same(sgnht, ccadl, ulps=64)
 
 
+@pytest.mark.slow
 def test_temperature_of_the_posterior_is_that_of_the_sampler():
     """Bit for bit. If both are given, that of the sampler is used."""
     by_sampler = known(iso.CCAdL(h, A, iso.Dense(), **SETTINGS))

@@ -68,7 +68,7 @@ def visited(sampler, start, keys, num_steps=200):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("controlled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("controlled", [False, True])
 def test_sghmc_with_friction_1_over_h_is_sgld_with_step_h_squared(controlled):
     """Remark (i): p has no memory, so the path is that of (modified) SGLD up to rounding."""
     h, start = 0.1, jnp.full(remarks.DIMENSION, 0.5)

@@ -13,7 +13,7 @@ import isotherm as iso
 from isotherm.samplers.traits import Traits
 from isotherm.typed_json import typed
 from support.models import normal_mean
-from support.table import SAMPLERS, slow_unless
+from support.table import SAMPLERS
 
 S_LIMITS = {
     "SGLD": 0.25,
@@ -87,7 +87,8 @@ def test_where_added_noise_is_clipped():
     assert iso.ModifiedSGLD(0.1, iso.Dense()).traits.clips_above == 4.0
 
 
-@pytest.mark.parametrize("name", slow_unless(["SGLD", "CCAdL-signs"], SAMPLERS))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_temperatures_of_leaves_agree_with_that_of_all(name):
     """The mean over leaves, weighted by their sizes, is the kinetic temperature that the step reports."""
     posterior, data, _ = normal_mean()

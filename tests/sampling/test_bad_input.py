@@ -249,6 +249,7 @@ def test_a_warm_up_refuses_derivatives_that_go_only_backward(model, forward, arg
             call_it(model, DATA, INIT, progress=False)
 
 
+@pytest.mark.slow
 def test_a_prior_whose_gradient_has_derivatives_is_accepted():
     only_backward.defvjp(calls_nothing, lambda x, g: (-g * x,))
     assert "DensePreconditioner" in repr(

@@ -54,6 +54,7 @@ def test_a_warm_up_makes_a_setup_too():
     assert draws.record.setup_passes == pytest.approx(setup.passes, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_setup_prints_its_settings_and_their_reasons():
     text = str(iso.setup(*normal_mean(), **by_hand(minibatch=iso.WithoutReplacement())))
     for part in ("CCAdL", "step_size", "0.02", "WithoutReplacement", "given", "of 40 rows", "burn_in"):

@@ -119,6 +119,7 @@ SAMPLER = iso.CCAdL(step_size=2e-4, friction=10.0, covariance=iso.Dense())
 BY_HAND = {"sampler": SAMPLER, "batch_size": 50, "num_draws": 20, "thinning": 3, "burn_in": 7}
 
 
+@pytest.mark.slow
 def test_a_given_sampler_draws_the_same_from_a_source_as_from_memory(arrays):
     """The rows of a step follow from its key alone. Seeds of covariances come from the sample, so SGNHT is used."""
     options = BY_HAND | {"sampler": iso.SGNHT(step_size=2e-4, friction=10.0, initial_xi=190.0)}
@@ -127,6 +128,7 @@ def test_a_given_sampler_draws_the_same_from_a_source_as_from_memory(arrays):
     assert np.array_equal(of_source.posterior, in_memory.posterior)
 
 
+@pytest.mark.slow
 def test_portions_of_rows_do_not_change_the_draws(arrays, monkeypatch):
     whole = sampled(iso.data.arrays(arrays), **BY_HAND)
     monkeypatch.setattr(feed, "_BYTES", 20_000)  # one step
@@ -194,6 +196,7 @@ def test_what_needs_all_rows_in_memory_is_refused(arrays, options, words):
         sampled(iso.data.arrays(arrays), **(BY_HAND | options))
 
 
+@pytest.mark.slow
 def test_a_long_tail_is_refused_before_any_step(monkeypatch):
     """The log of a gamma variable of shape 1/2: all rows would be needed in each step."""
     posterior = iso.Posterior(lambda p, row: -0.5 * (row - p[1]) ** 2, lambda p: 0.5 * p[0] - jnp.exp(p[0]))
@@ -222,6 +225,7 @@ def test_without_a_mode_chains_start_from_several_points(arrays, monkeypatch):
     assert np.abs(draws.posterior.std(axis=(0, 1)) / sd - 1).max() < 0.05 + 5 * error / 2**0.5
 
 
+@pytest.mark.slow
 def test_control_variates_of_a_given_sampler_take_their_sums_from_the_source(arrays):
     gradient = iso.ControlVariate(order=2)
     draws = sampled(iso.data.arrays(arrays), **(BY_HAND | {"gradient": gradient}))
@@ -235,6 +239,7 @@ def test_control_variates_of_a_given_sampler_take_their_sums_from_the_source(arr
         assert np.allclose(value, total(wide), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_at_once", [None, 777])
 def test_predictions_and_log_likelihoods_of_a_source(arrays, tmp_path, rows_at_once):
     draws = iso.sample(POSTERIOR, arrays, jnp.zeros(D), progress=False, **BY_HAND)

@@ -61,6 +61,7 @@ def ended_at(monkeypatch, replacements):
     monkeypatch.setattr(os, "replace", counted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["by_hand", "moving"])
 def test_a_stored_run_is_the_run_itself(case, tmp_path):
     stored = run(case, tmp_path / "run", DRAWS)
@@ -168,6 +169,7 @@ def test_a_damaged_state_leaves_the_one_before(tmp_path, monkeypatch):
     assert_same(run("by_hand", tmp_path / "run", DRAWS), expected)
 
 
+@pytest.mark.slow
 def test_a_setup_of_a_warm_up_is_not_made_again(tmp_path, monkeypatch):
     target, data = posterior(), rows(ROWS)
     setup = iso.warmup(target, data, jnp.zeros(SIZE), progress=False)

@@ -51,6 +51,7 @@ def faults(expected, left, folder):
     return found
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_some_torn_disks(tmp_path):
     expected, left = whole(tmp_path / "whole")
     assert len(left) > 100

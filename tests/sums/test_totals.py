@@ -9,6 +9,7 @@ import isotherm as iso
 from isotherm.sums.totals import values_and_gradients
 
 
+@pytest.mark.slow
 def test_remainders_of_many_equal_rows_cancel():
     """The log-odds of one group, in float32: 10^5 terms of size 1/2 must cancel in each row, not as sums."""
     rows = {"g": np.zeros(100_000, np.int32), "y": (np.arange(100_000) % 2).astype(np.float32)}

@@ -41,6 +41,7 @@ def close(found, expected, rtol=1e-5):
             np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_predictions_and_scores_are_those_of_all_rows_at_once(model, tmp_path):
     """Rows are centred alike in every block, and numbers agree to the rounding of 32 bits."""

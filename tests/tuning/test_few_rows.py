@@ -6,7 +6,6 @@ import pytest
 
 import isotherm as iso
 from support.monte_carlo import LIMIT
-from support.table import slow_unless
 
 START = {"m": jnp.zeros(()), "s": jnp.zeros(())}
 POSTERIOR = iso.Posterior(
@@ -35,9 +34,8 @@ def quadrature(y):
     return moments
 
 
-@pytest.mark.parametrize(
-    ("num_data", "all_rows"), slow_unless([(255, True)], [(5, True), (255, True), (256, False)])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_data", "all_rows"), [(5, True), (255, True), (256, False)])
 @pytest.mark.usefixtures("quick_compilation")
 def test_all_rows_are_used_where_a_batch_would_be_over_an_eighth(num_data, all_rows):
     """The smallest batch has 32 rows, which is enough for this posterior."""

@@ -34,6 +34,7 @@ def exact(rows, events):
     return mean, np.sqrt(np.sum(p * (x - mean) ** 2) / p.sum())
 
 
+@pytest.mark.slow
 def test_the_heating_of_a_group_is_that_of_its_rows():
     """By hand for a group of three: E[(v^2 / Var v - 1) C(v)] over its posterior, C being that of one row drawn."""
     posterior, data, start = groups((40_000, 3))

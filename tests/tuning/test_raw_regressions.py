@@ -58,6 +58,7 @@ def test_draws_agree_with_the_closed_form(benchmark, name, seed, data, chains):
         assert abs(x[..., k].std() / exact.sd[k] - 1) < LIMIT * (1 / (2 * n_eff)) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_rows_that_float32_would_spoil_stay_in_float64():
     """Numbers next to 1e8 are 8 apart in float32. The user's JAX is set to float32, and stays so."""

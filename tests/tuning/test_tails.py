@@ -55,12 +55,14 @@ def test_a_long_tail_comes_with_its_rise_and_the_wall_on_the_other_side(quick_co
     assert rise(math.log(tail.stiffest) * 0.5**0.5 / 0.7) > 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [3.0, 100.0])
 def test_a_tail_that_is_skewed_is_not_yet_long(quick_compilation, shape):
     """The logarithm of a gamma variable of shape 3 falls by 5.8 over five standard deviations."""
     assert tail_of(log_gamma(shape), ROWS, jnp.zeros(2))[0] is None
 
 
+@pytest.mark.slow
 def test_what_is_long_depends_on_the_temperature(quick_compilation):
     """At T = 16 five standard deviations of a variable of shape 16 are where those of shape 1 are at T = 1."""
     assert tail_of(log_gamma(16.0), ROWS, jnp.zeros(2))[0] is None
@@ -117,6 +119,7 @@ def test_long_rows_are_evaluated_a_few_at_a_time(quick_compilation, monkeypatch)
     assert seen[-1] <= 256
 
 
+@pytest.mark.slow
 def test_the_warm_up_takes_all_rows_and_a_step_that_fits_the_wall(quick_compilation):
     start = jnp.asarray([math.log(0.5), 0.0])
     tuned = iso.warmup(log_gamma(0.5), ROWS, start, progress=False)

@@ -23,6 +23,7 @@ def smaller(n):
     return max(x for x in sizes if x < n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cubic", "gradient", "limit"), [(1500.0, "minibatch", "1"), (100.0, "control variate, order 1", "0.15")]
 )

@@ -158,6 +158,7 @@ def test_points_of_the_probe_reach_both_ends_of_every_coordinate():
     np.testing.assert_allclose(np.abs(_bins(8)), roots, rtol=0.01)  # 10^6 / 8 numbers in each bin
 
 
+@pytest.mark.slow
 def test_the_probe_measures_the_noise():
     """Against gradients of the rows of a logistic regression by hand; 8 probes of 2,000 rows and 5 directions."""
     rng = np.random.default_rng(3)
@@ -304,6 +305,7 @@ def test_rows_without_noise(likelihood):
     assert float(tuned.sampler.step_size) > 0
 
 
+@pytest.mark.slow
 def test_what_a_warm_up_cannot_do_is_refused():
     posterior, data = small()
     cases = (

@@ -1,7 +1,9 @@
 """`Draws`: the draws of a run, with everything needed to judge and repeat it."""
 
 import dataclasses
+import itertools
 import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -9,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import tree
+from isotherm.draws.elements import elements_of, labels_of, unknown
 from isotherm.draws.record import About, Labels, RunRecord
 from isotherm.files import refusing_damage
 from isotherm.storage import REPAIR, read_archive, write_archive
@@ -16,7 +19,7 @@ from isotherm.text import visible
 from isotherm.typed_json import typed
 
 if TYPE_CHECKING:
-    from xarray import DataTree
+    from pandas import DataFrame
 
     from isotherm.chains.setup import Setup
     from isotherm.judging.summary import Summary
@@ -95,6 +98,20 @@ class Draws:
         """Return the leaves by name, such as `layers.0.weight`; a bare array is called `theta`."""
         return {name or "theta": leaf for name, leaf in tree.named_leaves(self.posterior)}
 
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Return draws by name: a parameter or a derived quantity, or one element of it, such as `w[2]`."""
+        leaves = {**self.flat(), **self.derived}
+        if name in leaves:
+            return leaves[name]
+        labels = labels_of(self)
+        for leaf, names in labels.items():
+            if name in names:
+                return next(itertools.islice(elements_of(leaves[leaf]), names.index(name), None))
+        raise KeyError(unknown(name, leaves))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.flat(), **self.derived})
+
     def mean(self) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray]]:
         """Return posterior means over every step, and their standard errors from the spread between chains.
 
@@ -115,25 +132,35 @@ class Draws:
 
         return summarise(self)
 
-    def to_arviz(
-        self, coords: dict[str, Any] | None = None, dims: dict[str, list[str]] | None = None
-    ) -> "DataTree":
-        """Return an `xarray.DataTree` in ArviZ's schema, with groups `posterior` and `sample_stats`."""
-        import arviz_base
+    def to_pandas(self) -> "DataFrame":
+        """Return a `DataFrame` with a row for each (chain, draw) and a column for each element of a parameter.
 
-        for name, axes in self.labels.items():
-            names = [f"{name}_{i}" for i in range(len(axes))]
-            dims = {name: names} | ({} if dims is None else dims)
-            coords = dict(zip(names, axes, strict=True)) | ({} if coords is None else coords)
-        per_draw = {k: v for k, v in self.stats.items() if v.ndim == 2}
-        groups = {"posterior": {**self.flat(), **self.derived}} | (
-            {"sample_stats": per_draw} if per_draw else {}
-        )
-        data = arviz_base.from_dict(groups, coords=coords, dims=dims)
-        plain = self.record.to_json()
-        attributes = {f"isotherm_{k}": v for k, v in plain.items() if isinstance(v, int | float | str)}
-        data["posterior"].attrs.update(attributes)
-        return data
+        Columns have the names of the summary, derived quantities included. Chains that failed are left out.
+        """
+        from isotherm.draws.to_pandas import to_pandas
+
+        return to_pandas(self)
+
+    def to_arviz(
+        self,
+        coords: dict[str, Any] | None = None,
+        dims: dict[str, list[str]] | None = None,
+        *,
+        posterior_predictive: Mapping[str, Any] | None = None,
+        observed_data: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the draws for ArviZ, with groups `posterior` and `sample_stats` and those that you pass.
+
+        This is an `xarray.DataTree`, or an `arviz.InferenceData` if a version of ArviZ before 1.0 is installed.
+        A slash in a name becomes a dot.
+
+        - `coords`, `dims`: names of dimensions by parameter, and labels along them.
+        - `posterior_predictive`: predicted outcomes by name, (chain, draw, ...).
+        - `observed_data`: the outcomes that were observed, by the same names.
+        """
+        from isotherm.draws.to_arviz import checked_predictive, to_arviz
+
+        return to_arviz(self, checked_predictive(self, posterior_predictive, observed_data), coords, dims)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file of arrays and JSON, with checksums; replace an existing file atomically."""

@@ -14,6 +14,7 @@ from isotherm import tree
 from isotherm.draws.elements import elements_of, labels_of, unknown
 from isotherm.draws.record import About, Labels, RunRecord
 from isotherm.files import refusing_damage
+from isotherm.readable import Readable
 from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.text import visible
 from isotherm.typed_json import typed
@@ -29,8 +30,8 @@ _PER_PARAMETER = ("mean", "variance", "temperature")
 _OPTIONAL = ("kinetic", "refined")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Moments:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Moments(Readable):
     """Moments over every step after burn-in, kept or not. Leaves are (chain, ...), in float64.
 
     `temperature` is the configurational temperature of each parameter, cov(theta_i, dU/dtheta_i). It is 1/beta for

@@ -14,6 +14,7 @@ from isotherm import tree
 from isotherm.draws.elements import elements_of, labels_of, unknown
 from isotherm.draws.record import About, Labels, RunRecord
 from isotherm.files import refusing_damage
+from isotherm.notebook import html
 from isotherm.readable import Readable
 from isotherm.storage import REPAIR, read_archive, write_archive
 from isotherm.text import visible
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _PER_PARAMETER = ("mean", "variance", "temperature")
+_MOST_NAMES = 20  # in a notebook
 _OPTIONAL = ("kinetic", "refined")
 
 
@@ -190,11 +192,25 @@ class Draws:
         shapes = ", ".join(
             f"{visible(name)}: {x.shape[2:]}" for name, x in {**self.flat(), **self.derived}.items()
         )
+        return f"Draws({self._run()}; {shapes})"
+
+    def _repr_html_(self) -> str:
+        from isotherm.terminal import Table
+
+        table, leaves = Table(box=None), {**self.flat(), **self.derived}
+        for title in ("parameter", "shape"):
+            table.add_column(title)
+        for name, x in itertools.islice(leaves.items(), _MOST_NAMES):
+            table.add_row(name, " x ".join(map(str, x.shape[2:])) or "scalar")
+        more = [f"... and {len(leaves) - _MOST_NAMES} more"] if len(leaves) > _MOST_NAMES else []
+        return html([f"Draws: {self._run()}", table, *more])
+
+    def _run(self) -> str:
         failed = int(np.sum(~self.complete))
         note = f", {failed} stopped early" if failed else ""
         note += ", interrupted" if self.record.interrupted else ""
         name = self.record.sampler.name
-        return f"Draws({name}, {self.num_chains} chains x {self.num_draws} draws{note}; {shapes})"
+        return f"{name}, {self.num_chains} chains x {self.num_draws} draws{note}"
 
 
 def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:

@@ -1,0 +1,113 @@
+"""What a notebook shows of draws and records: tables in HTML, with all text escaped."""
+
+import dataclasses
+from html.parser import HTMLParser
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm as iso
+from isotherm.prediction.record import over_draws
+from isotherm.terminal import Table
+from isotherm.text import visible_lines
+from support.made_run import made_diagnosis, made_draws
+from test_text import HOSTILE
+
+
+class Page(HTMLParser):
+    """The texts of paragraphs and rows of a page. Tags must be balanced and hold no script."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.lines, self.rows, self.styles = [], [], [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in ("div", "p", "table", "thead", "tbody", "tr", "th", "td")
+        assert [name for name, _ in attrs] in ([], ["style"])
+        self.styles += [value for _, value in attrs]
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append("")
+        if tag == "p":
+            self.lines.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1] == "p":
+            self.lines[-1] += data
+        else:
+            self.rows[-1][-1] += data
+
+
+def shown(record):
+    return Page(record._repr_html_())
+
+
+def test_a_summary_shows_its_rows_and_its_verdict():
+    summary = made_draws(3).summary()
+    page = shown(summary)
+    assert page.rows[0][:3] == ["parameter", "mean", "sd"]
+    assert [row[0] for row in page.rows[1:]] == [row.name for row in summary.rows]
+    assert page.rows[1][7] == f"{summary.rows[0].r_hat:.3f}"
+    assert page.lines[-1] == summary.verdict
+
+
+def test_draws_show_their_parameters():
+    draws = made_draws(3)
+    page = shown(draws)
+    assert page.rows == [["parameter", "shape"], ["coefficients", "4"], ["sigma", "scalar"]]
+    assert page.lines == ["Draws: CCAdL, 4 chains x 200 draws"]
+    leaf = np.ones((4, 200, 2, 3))
+    many = dataclasses.replace(draws, posterior=[leaf] * 30, labels={})
+    assert shown(many).rows[1] == ["0", "2 x 3"]
+    assert len(shown(many).rows) == 21
+    assert shown(many).lines[-1] == "... and 10 more"
+
+
+def test_setups_diagnoses_predictions_and_records_show_what_they_print():
+    draws = made_draws(3)
+    posterior = iso.Posterior(lambda p, row: -0.5 * jnp.sum((row - p) ** 2))
+    data = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    records = (
+        iso.setup(posterior, data, jnp.zeros(2), sampler=iso.SGLD(0.001), batch_size=20),
+        made_diagnosis(draws),
+        over_draws(np.random.default_rng(0).normal(size=(50, 12)), (0.05, 0.95)),
+        draws.record,
+        iso.scores.classification(np.linspace(0, 1, 50), np.arange(50) > 25),
+    )
+    for record in records:
+        page, text = shown(record), " ".join(str(record).split())
+        assert page.rows
+        for cell in (cell for row in page.rows for cell in row):
+            assert all(word in text for word in cell.split())
+        assert all(" ".join(line.split()) in text for line in page.lines)
+
+
+def test_colours_are_those_of_the_theme():
+    page = shown(made_draws().summary())
+    declared = {part.split(":")[0] for style in page.styles for part in style.split(";")}
+    assert not declared & {"color", "background", "background-color"}
+    numbers = [style for style in page.styles if style.endswith("text-align:right")]
+    assert len(numbers) == 8 * 9
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_text(name):
+    draws = dataclasses.replace(made_draws(2), labels={"coefficients": [["intercept", name, "b"]]})
+    assert shown(draws.summary()).rows[2][0] == visible_lines(name).replace("\n", r"\n").replace("\t", r"\t")
+    shown(made_diagnosis(draws))
+    named = dataclasses.replace(draws, posterior={name: draws.posterior["sigma"]}, labels={})
+    assert len(shown(named).rows) == 2
+    table = Table(name)
+    table.add_row(name)
+    from isotherm.notebook import html
+
+    assert Page(html([name, table])).lines == [visible_lines(name)]

@@ -6,6 +6,10 @@ from html.parser import HTMLParser
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from IPython.core.formatters import DisplayFormatter
+from IPython.core.pylabtools import print_figure
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 import isotherm as iso
 from isotherm.prediction.record import over_draws
@@ -111,3 +115,22 @@ def test_names_are_text(name):
     from isotherm.notebook import html
 
     assert Page(html([name, table])).lines == [visible_lines(name)]
+
+
+def images(value, **registered):
+    """Return the names of the images that a notebook shows for the value of a cell."""
+    formatter = DisplayFormatter()
+    for kind, function in registered.values():
+        formatter.formatters["image/png"].for_type(kind, function)
+    data, metadata = formatter.format(value)
+    return {name: metadata.get(name) for name in data if name.startswith("image/")}
+
+
+def test_a_figure_is_shown_once_with_and_without_the_inline_backend():
+    figure = iso.plots.traces(made_draws(2), ["sigma"])
+    assert list(images(figure)) == ["image/png"]
+    assert images(figure)["image/png"]["width"] == 720
+    assert figure._repr_png_()[0].startswith(b"\x89PNG")
+    assert pyplot.get_fignums() == []  # else the inline backend would show it at the end of a cell, again
+    inline = (Figure, lambda figure: print_figure(figure, fmt="png", base64=True))
+    assert images(figure, inline=inline) == {"image/png": None}

@@ -1,6 +1,7 @@
-"""What a notebook shows of draws and records: tables in HTML, with all text escaped."""
+"""What a notebook shows: draws and records as tables in HTML, with all text escaped, figures, and progress."""
 
 import dataclasses
+import io
 from html.parser import HTMLParser
 
 import jax.numpy as jnp
@@ -12,8 +13,10 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 import isotherm as iso
+from isotherm.notebook import html
 from isotherm.prediction.record import over_draws
-from isotherm.terminal import Table
+from isotherm.progress import Progress
+from isotherm.terminal import Table, new_console
 from isotherm.text import visible_lines
 from support.made_run import made_diagnosis, made_draws
 from test_text import HOSTILE
@@ -112,8 +115,6 @@ def test_names_are_text(name):
     assert len(shown(named).rows) == 2
     table = Table(name)
     table.add_row(name)
-    from isotherm.notebook import html
-
     assert Page(html([name, table])).lines == [visible_lines(name)]
 
 
@@ -134,3 +135,59 @@ def test_a_figure_is_shown_once_with_and_without_the_inline_backend():
     assert pyplot.get_fignums() == []  # else the inline backend would show it at the end of a cell, again
     inline = (Figure, lambda figure: print_figure(figure, fmt="png", base64=True))
     assert images(figure, inline=inline) == {"image/png": None}
+
+
+class Outputs:
+    """The outputs of a cell: what `display` was given, and what replaced it."""
+
+    def __init__(self):
+        self.shown = []
+
+    def display(self, bundle, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.shown.append([bundle])
+        return self
+
+    def update(self, bundle, *, raw):
+        assert raw
+        self.shown[-1].append(bundle)
+
+
+@pytest.fixture
+def outputs(monkeypatch):
+    cell = Outputs()
+    monkeypatch.setattr("IPython.display.display", cell.display)
+    monkeypatch.setattr("isotherm.notebook._SECONDS", 0.0)
+    return cell
+
+
+def test_progress_is_html_that_is_replaced_in_its_place(outputs):
+    console = new_console(file=io.StringIO(), force_jupyter=True)
+    with Progress("<sampling>", 200, console=console) as bar:
+        assert bar.visible
+        bar.say("T \x1b[2J")
+        bar.advance(50)
+        bar.advance(150)
+    (steps,) = outputs.shown
+    assert len(steps) == 5
+    assert steps[0]["text/plain"] == "<sampling> · 0%"
+    assert steps[2]["text/plain"].startswith(r"<sampling> · 25% · T \x1b[2J · 0 s left")
+    assert 'value="0.250"' in steps[2]["text/html"]
+    assert "&lt;sampling&gt; · 100%" in steps[4]["text/html"]
+    assert steps[4]["text/plain"].endswith("0.0 s")
+    assert console.file.getvalue() == ""
+
+
+def test_the_elapsed_time_disappears_at_the_end(outputs):
+    with Progress("warm-up", console=new_console(force_jupyter=True)) as bar:
+        bar.say("Newton's method")
+    (steps,) = outputs.shown
+    assert steps[1]["text/plain"] == "warm-up · Newton's method · 0 s"
+    assert steps[-1] == {"text/plain": "", "text/html": ""}
+
+
+def test_progress_that_ends_early_says_how_long_it_ran(outputs):
+    with Progress("sampling", 10, console=new_console(force_jupyter=True)) as bar:
+        bar.advance(5)
+    assert outputs.shown[0][-1]["text/plain"] == "sampling · 50% · 0.0 s"

@@ -1,9 +1,10 @@
-"""Lines and tables as HTML for notebooks. Colours are those of the notebook's theme, light or dark."""
+"""Lines, tables and progress as HTML for notebooks. Colours are those of the notebook's theme, light or dark."""
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from isotherm.text import as_html
+from isotherm.text import as_html, visible
 
 _LINE = "margin:.4em 0;max-width:60em;white-space:pre-wrap"
 # Themes of notebooks centre tables and make all columns equally wide.
@@ -11,6 +12,9 @@ _TABLE = "margin:.4em 0;width:auto;table-layout:auto;border-collapse:collapse;fo
 _RULE = "border:0;border-bottom:1px solid rgba(128,128,128,.5)"
 _CELL = "padding:.2em .8em .2em 0;vertical-align:top;border:0;overflow-wrap:anywhere;text-align:"
 _HEAD_CELL = f"font-weight:600;white-space:nowrap;{_CELL.replace('border:0', _RULE)}"
+
+_BAR = "width:14em;vertical-align:middle"
+_SECONDS = 0.1  # between two updates of a bar
 
 
 def html(parts: Iterable[Any]) -> str:
@@ -38,3 +42,48 @@ def _cells(tag: str, style: str, columns: Iterable[Any], row: Iterable[Any]) -> 
         side = "right" if column.justify == "right" else "left"
         wrap = ";white-space:nowrap" if column.no_wrap else ""
         yield f'<{tag} style="{style}{side}{wrap}">{as_html(str(cell))}</{tag}>'
+
+
+class NotebookBar:
+    """A bar of progress in the output of a cell, or the elapsed time if the `total` is `None`.
+
+    It is HTML that is replaced in its place, which every kind of notebook shows and keeps; widgets need an extension.
+    """
+
+    def __init__(self, title: str, total: int | float | None) -> None:
+        from IPython.display import display
+
+        self.title, self.total = title, total
+        self.began = self.shown_at = time.perf_counter()
+        self.done, self.figures = 0.0, ""
+        self.handle = display(self._bundle(), raw=True, display_id=True)
+
+    def show(self, done: int | float, figures: str) -> None:
+        """Show how much is done, and `figures` beside it; at most ten times a second."""
+        self.done, self.figures = done, figures
+        if (now := time.perf_counter()) - self.shown_at > _SECONDS:
+            self.shown_at = now
+            self._update(self._bundle())
+
+    def stop(self) -> None:
+        """Leave the bar as it is; the elapsed time disappears."""
+        nothing = {"text/plain": "", "text/html": ""}
+        self._update(nothing if self.total is None else self._bundle(ended=True))
+
+    def _update(self, bundle: dict[str, str]) -> None:
+        if self.handle is not None:  # there is none without a running shell
+            self.handle.update(bundle, raw=True)
+
+    def _bundle(self, *, ended: bool = False) -> dict[str, str]:
+        elapsed = time.perf_counter() - self.began
+        if self.total is None:
+            bar, parts = "", [self.title, self.figures, f"{elapsed:.0f} s"]
+        else:
+            share = min(1.0, self.done / max(self.total, 1e-9))
+            duration = (
+                f"{elapsed:.1f} s" if ended else f"{elapsed / share - elapsed:.0f} s left" if share else ""
+            )
+            bar = f'<progress style="{_BAR}" value="{share:.3f}" max="1"></progress> '
+            parts = [self.title, f"{share:.0%}", self.figures, duration]
+        text = " · ".join(filter(None, parts))
+        return {"text/plain": visible(text), "text/html": f'<p style="{_LINE}">{bar}{as_html(text)}</p>'}

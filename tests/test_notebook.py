@@ -130,7 +130,7 @@ def images(value, **registered):
 def test_a_figure_is_shown_once_with_and_without_the_inline_backend():
     figure = iso.plots.traces(made_draws(2), ["sigma"])
     assert list(images(figure)) == ["image/png"]
-    assert images(figure)["image/png"]["width"] == 720
+    assert images(figure)["image/png"]["width"] == 900
     assert figure._repr_png_()[0].startswith(b"\x89PNG")
     assert pyplot.get_fignums() == []  # else the inline backend would show it at the end of a cell, again
     inline = (Figure, lambda figure: print_figure(figure, fmt="png", base64=True))

@@ -4,7 +4,7 @@ import io
 
 from matplotlib.figure import Figure
 
-_DOTS_PER_INCH, _PIXELS_PER_INCH = 160, 80  # of the image, and as large as it is shown
+_DOTS_PER_INCH, _PIXELS_PER_INCH = 150, 100  # of the image; of the page, as the inline backend shows it
 
 
 class NotebookFigure(Figure):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import time
 from html.parser import HTMLParser
 
 import jax.numpy as jnp
@@ -177,6 +178,30 @@ def test_progress_is_html_that_is_replaced_in_its_place(outputs):
     assert "&lt;sampling&gt; · 100%" in steps[4]["text/html"]
     assert steps[4]["text/plain"].endswith("0.0 s")
     assert console.file.getvalue() == ""
+
+
+def test_times_go_on_while_nothing_happens(outputs, monkeypatch):
+    monkeypatch.setattr("isotherm.notebook._TICK", 0.01)
+    with Progress("warm-up", console=new_console(force_jupyter=True)) as bar:
+        bar.say("compiling")
+        deadline = time.monotonic() + 10.0
+        while len(outputs.shown[0]) < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert len(outputs.shown[0]) >= 6
+    assert {x["text/plain"] for x in outputs.shown[0][1:-1]} == {"warm-up · compiling · 0 s"}
+    assert not bar.bar.clock.is_alive()
+
+
+def test_what_is_said_is_shown_at_once(outputs, monkeypatch):
+    """It may be the last word for a while."""
+    monkeypatch.setattr("isotherm.notebook._SECONDS", 1e9)
+    with Progress("sampling", 10, console=new_console(force_jupyter=True)) as bar:
+        bar.say("compiling")
+    assert "compiling" in outputs.shown[0][1]["text/plain"]
+    with Progress("warm-up", console=new_console(force_jupyter=True)) as bar:
+        for stage in ("mode", "noise"):
+            bar.say(stage)
+            assert stage in outputs.shown[1][-1]["text/plain"]
 
 
 def test_the_elapsed_time_disappears_at_the_end(outputs):

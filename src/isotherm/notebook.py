@@ -1,5 +1,8 @@
 """Lines, tables and progress as HTML for notebooks. Colours are those of the notebook's theme, light or dark."""
 
+import contextvars
+import math
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,6 +18,7 @@ _HEAD_CELL = f"font-weight:600;white-space:nowrap;{_CELL.replace('border:0', _RU
 
 _BAR = "width:14em;vertical-align:middle"
 _SECONDS = 0.1  # between two updates of a bar
+_TICK = 1.0  # seconds between two updates of the times
 
 
 def html(parts: Iterable[Any]) -> str:
@@ -54,25 +58,38 @@ class NotebookBar:
         from IPython.display import display
 
         self.title, self.total = title, total
-        self.began = self.shown_at = time.perf_counter()
+        self.began, self.shown_at = time.perf_counter(), -math.inf
         self.done, self.figures = 0.0, ""
         self.handle = display(self._bundle(), raw=True, display_id=True)
+        self.lock, self.stopped = threading.Lock(), threading.Event()
+        # In the context of the cell, to whose output it belongs.
+        self.clock = threading.Thread(target=contextvars.copy_context().run, args=(self._tick,), daemon=True)
+        self.clock.start()
 
     def show(self, done: int | float, figures: str) -> None:
-        """Show how much is done, and `figures` beside it; at most ten times a second."""
+        """Show how much is done, and `figures` beside it; a bar is drawn at most ten times a second."""
         self.done, self.figures = done, figures
-        if (now := time.perf_counter()) - self.shown_at > _SECONDS:
-            self.shown_at = now
+        if self.total is None or time.perf_counter() - self.shown_at > _SECONDS:
             self._update(self._bundle())
 
     def stop(self) -> None:
         """Leave the bar as it is; the elapsed time disappears."""
+        self.stopped.set()
+        self.clock.join()
         nothing = {"text/plain": "", "text/html": ""}
         self._update(nothing if self.total is None else self._bundle(ended=True))
 
+    def _tick(self) -> None:
+        """Update the times while nothing else does, such as during a long compilation."""
+        while not self.stopped.wait(_TICK):
+            if time.perf_counter() - self.shown_at > _TICK:
+                self._update(self._bundle())
+
     def _update(self, bundle: dict[str, str]) -> None:
-        if self.handle is not None:  # there is none without a running shell
-            self.handle.update(bundle, raw=True)
+        with self.lock:
+            self.shown_at = time.perf_counter()
+            if self.handle is not None:  # there is none without a running shell
+                self.handle.update(bundle, raw=True)
 
     def _bundle(self, *, ended: bool = False) -> dict[str, str]:
         elapsed = time.perf_counter() - self.began

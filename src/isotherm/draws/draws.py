@@ -105,7 +105,7 @@ class Draws:
         """Return draws by name: a parameter or a derived quantity, or one element of it, such as `w[2]`."""
         leaves = {**self.flat(), **self.derived}
         if name in leaves:
-            return leaves[name]
+            return np.asarray(leaves[name])
         labels = labels_of(self)
         for leaf, names in labels.items():
             if name in names:

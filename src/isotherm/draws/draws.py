@@ -56,6 +56,8 @@ class Moments(Readable):
 class Draws:
     """Posterior draws with everything needed to judge and repeat them.
 
+    `draws["w"]` are the draws of a parameter, (chain, draw, ...), and `list(draws)` the names that there are.
+
     - `posterior`: a pytree with the structure of the parameters and leaves (chain, draw, ...). The draws of a chain
       are NaN from its failure on.
     - `stats`: (chain, draw) arrays `kinetic_temperature` and `xi` if the sampler has them; per chain

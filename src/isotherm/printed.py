@@ -4,11 +4,14 @@ import abc
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from isotherm.notebook import html
+
 
 class Printed(abc.ABC):
-    """A base class that prints the lines and tables of `_parts`, `width` columns wide. Dataclasses need `repr=False`.
+    """A base class that prints the lines and tables of `_parts`, `width` columns wide; in a notebook, as HTML.
 
-    Strings are text: neither markup of Rich nor control characters in them take effect.
+    Strings are text: neither markup of Rich nor control characters in them take effect. Dataclasses need
+    `repr=False`.
     """
 
     width: ClassVar[int] = 110
@@ -32,3 +35,6 @@ class Printed(abc.ABC):
         return capture.get()
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html(self._parts())

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich import progress
 from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -33,3 +34,28 @@ class Table(RichTable):
 
 def _as_text(cell: Any, escaped: Any) -> Any:
     return Text(escaped(cell)) if isinstance(cell, str) else cell
+
+
+class Bar:
+    """A bar of progress on a terminal, or the elapsed time if the `total` is `None`."""
+
+    def __init__(self, title: str, total: int | float | None, console: Console) -> None:
+        text = progress.TextColumn("{task.description}", markup=False)
+        figures = progress.TextColumn("{task.fields[figures]}", markup=False)
+        if total is None:
+            columns = (progress.SpinnerColumn(), text, figures, progress.TimeElapsedColumn())
+        else:
+            bar = progress.BarColumn(bar_width=24)
+            columns = (text, bar, progress.TaskProgressColumn(), figures)
+            columns = (*columns, progress.TimeRemainingColumn(compact=True))
+        self._bar = progress.Progress(*columns, console=console, transient=total is None)
+        self._bar.start()
+        self._task = self._bar.add_task(visible(title), total=total, figures="")
+
+    def show(self, done: int | float, figures: str) -> None:
+        """Show how much is done, and `figures` beside it."""
+        self._bar.update(self._task, completed=done, figures=visible(figures))
+
+    def stop(self) -> None:
+        """Leave the bar as it is; the elapsed time disappears."""
+        self._bar.stop()

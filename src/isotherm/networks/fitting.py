@@ -190,9 +190,12 @@ def _split(
     x: PyTree, y: Any, share: float | None, key: Key[Array, ""]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return rows to train and sample with, and rows that are held out."""
-    if not isinstance(share, int | float) or not 0 < share <= 0.5:
+    if share is not None and (not isinstance(share, int | float) or not 0 < share <= 0.5):
         raise must(
-            "held_out", "a number above 0 and at most 0.5", share, "A tenth of the rows is the default."
+            "held_out",
+            "a number above 0 and at most 0.5",
+            share,
+            "Leave it out to hold out a tenth or a fifth.",
         )
     rows = jax.tree.map(np.asarray, {"x": x, "y": y})
     N = len(rows["y"])

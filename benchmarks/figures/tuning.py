@@ -131,7 +131,7 @@ def draw(
     raw.set(xlabel="intercept", ylabel="slope per year of age")
     raw.set_title("1  The posterior as you wrote it", loc="left", fontsize=11)
     longest = f"longest axis {axes[1] / axes[0]:,.0f} times the shortest"
-    _note(raw, f"correlation −{abs(np.corrcoef(x, y)[0, 1]):.2f};\n{longest}")
+    _note(raw, f"correlation −{abs(np.corrcoef(x, y)[0, 1]):.2f};\n{longest}\nblack: normal, 95 %")
     _cloud(round_, (np.asarray(v["intercept"]), np.asarray(v["slope"])), (circle[0], circle[1]))
     round_.set(xlabel="v₁", ylabel="v₂", xlim=(-4.6, 4.6), ylim=(-4.3, 4.9))
     round_.set_xticks(range(-4, 5, 2))

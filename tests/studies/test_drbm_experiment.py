@@ -16,6 +16,7 @@ from isotherm.studies.experiments.drbm import claims as drbm_claims
 from isotherm.studies.experiments.drbm import problem as drbm_problem
 from isotherm.studies.experiments.drbm import runs as drbm_runs
 from isotherm.studies.experiments.drbm import study as experiment
+from isotherm.studies.experiments.drbm.figures import draw_panels
 from isotherm.studies.experiments.drbm.problem import PANELS, Panel
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -168,3 +169,27 @@ def test_the_whole_command(tmp_path, monkeypatch):
     assert "Test error at the end" in console.export_text()
     monkeypatch.setattr(parts, "_run", None)  # would fail if anything were computed again
     assert experiment.reproduce(tmp_path, **common) == results
+
+
+def test_a_panel_has_the_best_and_the_worst_friction_of_each_method():
+    cells = [
+        {
+            "data": "letter",
+            "method": method,
+            "step_size": 5e-3,
+            "friction": A,
+            "variant": "",
+            "passes": [1, 2],
+            "mean_error": [0.5, end],
+            "died": end is None,
+        }
+        for method, ends in {"SGHMC": (0.3, 0.1, None), "CCAdL": (0.4, 0.2, 0.3)}.items()
+        for A, end in zip((0.1, 1.0, 10.0), ends, strict=True)
+    ]
+    table = {"data": "letter", "steps": [5e-3], "majority": 0.9}
+    results = {"table2": [table], "cells": cells, "settings": {"passes": 2}}
+    figure = draw_panels(results, ("SGHMC", "CCAdL"), "mean_error", (0.1, 1.0, 10.0))
+    ends = [line.get_ydata()[-1] for line in figure.axes[0].lines]
+    np.testing.assert_equal(ends, [np.nan, 0.1, 0.4, 0.2])
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["SGHMC", "CCAdL", "best friction A at the end", "worst friction A"]

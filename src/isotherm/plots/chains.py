@@ -21,6 +21,7 @@ from isotherm.plots.style import (
     chain_color,
     literal,
     new_figure,
+    panel_axes,
     tidy,
     time_and_density_axes,
     title,
@@ -71,19 +72,21 @@ def convergence(
     """The convergence of posterior means over the passes through the data.
 
     Without a `reference`, the figure shows the running mean of each parameter in each chain, in posterior standard
-    deviations from the mean of all draws; `names` are as for `traces`. With a `reference`, draws of another run or a
-    pytree of true parameters, it shows the root mean square distance from it over all parameters.
+    deviations from the mean of all draws; `names` are as for `traces`. With a `reference` it shows root mean squares
+    over all parameters. If that is draws of another run, they are the distances of the running means from its means.
+    If it is a pytree of true parameters, these lie about one posterior sd from the posterior mean however long the
+    chains are. So the running mean of each chain is compared with the mean of the others, which shows the Monte Carlo
+    error, and the distance of the mean of all draws from the truth is a line of its own. One chain is cut in two.
     """
     if reference is not None:
         return _errors(draws, reference)
     selection = shown(draws, names, _MOST)
     x, label = moment_of(selection.draws)
-    columns = 2 if len(selection.parameters) > 1 else 1
-    rows = -(-len(selection.parameters) // columns)
-    figure = new_figure(WIDE, 1.3 + 1.6 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    count = len(selection.parameters)
+    figure = new_figure(WIDE, 1.3 + 1.6 * -(-count // 2))
+    axes = panel_axes(figure, count, 2, shared=True)
     limit = 1.0
-    for ax, parameter in zip(axes.flat, selection.parameters, strict=False):
+    for ax, parameter in zip(axes, selection.parameters, strict=True):
         values = parameter.values
         sd = values.std(ddof=1)
         deviation = (_running(values) - values.mean()) / (sd if sd > 0 else 1.0)
@@ -95,8 +98,6 @@ def convergence(
         limit = max(limit, 1.2 * float(np.max(np.abs(deviation[:, -1]))))
         ax.set_ylim(-limit, limit)
         tidy(ax)
-    for ax in axes.flat[len(selection.parameters) :]:
-        ax.set_axis_off()
     figure.supxlabel(label, fontsize=10)
     figure.supylabel("running mean, in posterior sd", fontsize=10)
     title(figure, f"{_chains(selection)}; the band is ±0.1 posterior sd", selection.note)
@@ -108,20 +109,25 @@ def _errors(draws: Draws, reference: Draws | PyTree) -> "Figure":
     x, label = moment_of(complete)
     mean, sd = _target(complete, reference)
     leaves = [side_by_side(leaf) for leaf in complete.flat().values()]
-    total = [np.zeros((leaves[0].shape[0], leaves[0].shape[1])), np.zeros((1, leaves[0].shape[1]))]
-    for leaf, m, s in zip(leaves, mean, sd, strict=True):
-        for i in range(leaf.shape[2]):
-            running = _running(leaf[:, :, i])
-            for sums, means in zip(total, (running, running.mean(axis=0, keepdims=True)), strict=True):
-                sums += ((means - m[i]) / s[i]) ** 2
-    count = sum(leaf.shape[2] for leaf in leaves)
-    each, together = (np.sqrt(sums / count) for sums in total)
+    values, mean, sd = np.concatenate(leaves, axis=2), np.concatenate(mean), np.concatenate(sd)
+    passed = x - (x[0] - (x[1] - x[0] if len(x) > 1 else 0))
+    lines: list[tuple[str, np.ndarray, str]] = []
+    if isinstance(reference, Draws):
+        each = _distance(values, mean, sd)
+        if len(each) > 1:
+            lines = [("all chains", _distance(values.mean(axis=0, keepdims=True), mean, sd)[0], "black")]
+    else:
+        away = float(_rms((values.mean(axis=(0, 1)) - mean) / sd))
+        if len(values) == 1:
+            half = max(1, values.shape[1] // 2)
+            values, passed = np.concatenate([values[:, :half], values[:, -half:]]), passed[:half]
+        each = _distance(values, _mean_of_others(values)[:, None], sd)
+        lines = [("mean to truth", np.full(len(passed), away), "black")]
     figure = new_figure(6.5, 4.2)
     ax = figure.subplots()
-    passed = x - (x[0] - (x[1] - x[0] if len(x) > 1 else 0))
     ax.plot(passed, each.T, color=MAIN, lw=0.9, alpha=0.7)
-    if len(each) > 1:
-        ax.plot(passed, together[0], color="black", lw=2)
+    for _, y, color in lines:
+        ax.plot(passed, y, color=color, lw=2)
     middle = float(np.sqrt(np.prod(np.median(each, axis=0)[[0, -1]])))
     guide = middle * np.sqrt(np.sqrt(passed[0] * passed[-1]) / passed)
     ax.plot(passed, guide, color=MUTED, lw=1, ls=(0, (4, 2)))
@@ -132,15 +138,33 @@ def _errors(draws: Draws, reference: Draws | PyTree) -> "Figure":
         ylabel="error of the mean, in posterior sd",
     )
     ends = [("each chain", float(np.median(each[:, -1])), MAIN), ("1/√time", float(guide[-1]), MUTED)]
-    _end_labels(
-        ax, float(passed[-1]), ends + [("all chains", float(together[0, -1]), "black")] * (len(each) > 1)
-    )
+    ends += [(name, float(y[-1]), color) for name, y, color in lines]
+    _end_labels(ax, float(passed[-1]), ends)
     ax.set_xlim(None, passed[-1])
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
     tidy(ax)
-    title(figure, f"Root mean square over {count:,} parameters", left_out(draws))
+    against = "from the reference" if isinstance(reference, Draws) else "of each chain from the others"
+    title(figure, f"Root mean square {against}, {len(mean):,} parameters", left_out(draws))
     return figure
+
+
+def _mean_of_others(values: Float[np.ndarray, "chain draw number"]) -> Float[np.ndarray, "chain number"]:
+    """Return, for each chain, the mean of all draws of the other chains."""
+    means = values.mean(axis=1)
+    return (means.sum(axis=0) - means) / (len(means) - 1)
+
+
+def _distance(
+    values: Float[np.ndarray, "chain draw number"], mean: np.ndarray, sd: np.ndarray
+) -> Float[np.ndarray, "chain draw"]:
+    """Return the distances of running means from `mean` in units of `sd`, rms over parameters."""
+    running = np.cumsum(values, axis=1) / np.arange(1, values.shape[1] + 1)[:, None]
+    return _rms((running - mean) / sd)
+
+
+def _rms(x: Float[np.ndarray, "... number"]) -> np.ndarray:
+    return np.asarray(np.sqrt(np.mean(x**2, axis=-1)))
 
 
 def _end_labels(ax: "Axes", x: float, ends: list[tuple[str, float, str]]) -> None:

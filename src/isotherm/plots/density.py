@@ -12,7 +12,17 @@ from isotherm.draws import Draws
 from isotherm.draws.elements import labels_of
 from isotherm.errors import must
 from isotherm.plots.parameters import Parameter, Shown, shown
-from isotherm.plots.style import EXACT, MAIN, NARROW, chain_color, literal, new_figure, tidy, title
+from isotherm.plots.style import (
+    EXACT,
+    MAIN,
+    NARROW,
+    chain_color,
+    literal,
+    new_figure,
+    panel_axes,
+    tidy,
+    title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,14 +68,11 @@ def draw_marginals(
 ) -> "Figure":
     """The figure of `marginals`; `narrow` makes it fit a phone. `exact` is drawn in black, by parameter name."""
     count = len(selection.parameters)
-    columns = min(2 if narrow else 4, count)
-    rows = -(-count // columns)
-    figure = new_figure(NARROW if narrow else max(2.4 * columns, 4.5), 1.0 + (1.4 if narrow else 1.75) * rows)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for ax, parameter in zip(axes.flat, selection.parameters, strict=False):
+    most = min(2 if narrow else 4, count)
+    rows = -(-count // most)
+    figure = new_figure(NARROW if narrow else max(2.4 * most, 4.5), 1.0 + (1.4 if narrow else 1.75) * rows)
+    for ax, parameter in zip(panel_axes(figure, count, most), selection.parameters, strict=True):
         _marginal(ax, parameter, (exact or {}).get(parameter.name))
-    for ax in axes.flat[count:]:
-        ax.set_axis_off()
     title(figure, f"All chains filled, each chain a thin line{legend}", selection.note)
     return figure
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,27 @@ def time_and_density_axes(figure: "Figure", rows: int, ratio: int) -> np.ndarray
     for ax in axes[:-1, 0]:
         ax.sharex(axes[-1, 0])
         ax.tick_params(labelbottom=False)
+    return axes
+
+
+def panel_axes(figure: "Figure", count: int, most: int, *, shared: bool = False) -> list["Axes"]:
+    """`count` axes, at most `most` in a row. Those of a shorter last row are wider, so that every row is full.
+
+    `shared` gives all of them one scale, with numbers at the left and bottom of the figure alone.
+    """
+    rows = -(-count // most)
+    columns = -(-count // rows)
+    in_last = count - columns * (rows - 1)
+    units = math.lcm(columns, in_last)
+    grid, axes = figure.add_gridspec(rows, units), []
+    for i in range(count):
+        row, column = divmod(i, columns)
+        wide = units // (in_last if row == rows - 1 else columns)
+        first = axes[0] if shared and axes else None
+        ax = figure.add_subplot(grid[row, column * wide : (column + 1) * wide], sharex=first, sharey=first)
+        if shared:
+            ax.tick_params(labelleft=column == 0, labelbottom=row == rows - 1)
+        axes.append(ax)
     return axes
 
 

@@ -29,8 +29,16 @@ class Section:
     parts: Sequence[Html]
 
 
+_AFTER = re.compile(r"(?<=\w)_(?=\w)|(?<=[^\W\d])[.:=/](?=\w)")  # where long names may be broken
+
+
 def _html(value: Any) -> Html:
-    return value if isinstance(value, Html) else Html(_escaped(value))
+    return value if isinstance(value, Html) else Html(_breakable(_escaped(value)))
+
+
+def _breakable(escaped: str) -> str:
+    """Return HTML in which long names may be broken after an underscore, a dot, a colon or an equals sign."""
+    return _AFTER.sub(lambda found: f"{found.group()}<wbr>", escaped)
 
 
 def _escaped(value: Any) -> str:
@@ -39,7 +47,7 @@ def _escaped(value: Any) -> str:
 
 def prose(text: str) -> Html:
     """Text in which names in backticks are set as code."""
-    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", _escaped(text)))
+    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", _breakable(_escaped(text))))
 
 
 def paragraph(text: str) -> Html:
@@ -90,7 +98,7 @@ def numbers(header: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: st
 
 def verbatim(text: str) -> Html:
     """Preformatted text, such as a BibTeX entry."""
-    return Html(f"<pre>{_html(text)}</pre>")
+    return Html(f"<pre>{_escaped(text)}</pre>")
 
 
 def bullets(items: Sequence[str]) -> Html:
@@ -128,7 +136,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_html(title)}</title><style>{_STYLE}</style></head>"
+        f"<title>{_escaped(title)}</title><style>{_STYLE}</style></head>"
         f'<body><main><h1>{_html(title)}</h1><p class="lead">{_html(lead)}</p>{body}</main></body></html>\n'
     )
 
@@ -168,18 +176,18 @@ figure.narrow { max-width: 40rem; }
 .scroll table { margin: 0; }
 .numbers th, .numbers td { white-space: nowrap; } .numbers :is(td, thead th:not(:first-child)) { text-align: right; }
 .numbers th:first-child { position: sticky; left: 0; background: var(--page); min-width: 7rem; max-width: 14rem;
-  white-space: normal; overflow-wrap: anywhere; }
+  white-space: normal; overflow-wrap: break-word; }
 pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; padding: .7rem .9rem; border: 1px solid var(--line);
   border-radius: .4rem; }
-dl { display: grid; grid-template-columns: minmax(7rem, 12rem) 1fr; gap: .25rem 1rem; font-size: .95rem; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: minmax(7rem, 12rem) minmax(0, 1fr); gap: .25rem 1rem; font-size: .95rem; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: break-word; }
 @media (max-width: 44rem) {
   figure.wide { overflow-x: auto; } figure.wide img { width: 52rem; max-width: none; }
   .cards thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .cards, .cards :is(tbody, tr, th, td, caption) { display: block; }
   .cards tr { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .7rem; margin-bottom: .7rem; }
   .cards :is(th, td) { border: 0; padding: .15rem 0; }
-  .cards td { display: grid; grid-template-columns: 6.5rem 1fr; gap: .5rem; }
+  .cards td { display: grid; grid-template-columns: 6.5rem minmax(0, 1fr); gap: .5rem; }
   .cards tbody th { font-weight: 650; }
   .cards td::before { content: attr(data-label); color: var(--soft); }
 }

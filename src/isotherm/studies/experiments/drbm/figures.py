@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_DASHES = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (1, 1)))  # by friction, smallest first
+_BEST: dict[str, Any] = {"ls": "-", "lw": 1.8}  # the friction of a method in a panel
+_WORST: dict[str, Any] = {"ls": (0, (1.5, 1.2)), "lw": 1.2}
 _NAMES = {"mean_error": "posterior mean", "predictive_error": "averaged prediction"}
 
 
@@ -28,7 +29,7 @@ def draw_panels(
 ) -> "Figure":
     """Draw test error against data passes, one row per data set and one column per step.
 
-    Colours are methods, dash patterns frictions.
+    Each method has two lines, in its colour: the friction with the least error at the end, and the one with the most.
     """
     tables = results["table2"]
     steps = [_steps(results, t, factors) for t in tables]
@@ -36,14 +37,15 @@ def draw_panels(
     axes = figure.subplots(len(tables), len(steps[0]), sharex=True, sharey="row", squeeze=False)
     for line, table, row_steps in zip(axes, tables, steps, strict=True):
         for ax, h in zip(line, row_steps, strict=True):
-            for cell in results["cells"]:
-                key = (cell["data"], cell["step_size"], cell["variant"])
-                if (
-                    key == (table["data"], h, "")
-                    and cell["method"] in methods
-                    and cell["friction"] in frictions
-                ):
-                    _draw(ax, cell, kind, list(frictions))
+            for method in methods:
+                cells = [
+                    c
+                    for c in results["cells"]
+                    if (c["data"], c["step_size"], c["variant"], c["method"])
+                    == (table["data"], h, "", method)
+                    and c["friction"] in frictions
+                ]
+                _draw(ax, sorted(cells, key=lambda c: _at_the_end(c, kind)), kind)
             diverged = [m for m in methods if _diverged(results["cells"], table["data"], m, h)]
             text = "\n".join(f"{m}: not finite" for m in diverged)
             ax.text(
@@ -68,7 +70,7 @@ def draw_panels(
     for ax in axes[-1]:
         ax.set_xlabel("passes over the data (grey: burn-in)")
     axes[0, 0].set_xlim(0, results["settings"]["passes"])
-    _legend(figure, methods, frictions)
+    _legend(figure, methods)
     return figure
 
 
@@ -79,11 +81,17 @@ def _steps(results: dict[str, Any], table: dict[str, Any], factors: Sequence[int
     return [h for h in table["steps"] if h in run]
 
 
-def _draw(ax: "Axes", cell: dict[str, Any], kind: str, frictions: list[float]) -> None:
-    style = plots.METHODS[cell["method"]]
-    y = np.array([np.nan if v is None else v for v in cell[kind]])
-    dashes = _DASHES[frictions.index(cell["friction"])]
-    ax.plot(_passes(cell), y, color=style.color, ls=dashes, lw=1.6)
+def _draw(ax: "Axes", cells: list[dict[str, Any]], kind: str) -> None:
+    """Draw the last of the runs of a method, which are sorted by error, and over it the first."""
+    for cell, line in zip((cells[-1:] + cells[:1]), (_WORST, _BEST), strict=False):
+        y = np.array([np.nan if v is None else v for v in cell[kind]])
+        ax.plot(_passes(cell), y, color=plots.METHODS[cell["method"]].color, **line)
+
+
+def _at_the_end(cell: dict[str, Any], kind: str) -> float:
+    """Return the error of a run at its end; infinite if it is not finite."""
+    last = cell[kind][-1] if cell[kind] else None
+    return float("inf") if last is None else float(last)
 
 
 def _diverged(cells: list[dict[str, Any]], data: str, method: str, h: float) -> bool:
@@ -141,12 +149,13 @@ def draw_spread(results: dict[str, Any], methods: Sequence[str], frictions: Sequ
     return figure
 
 
-def _legend(figure: "Figure", methods: Sequence[str], frictions: Sequence[float]) -> None:
+def _legend(figure: "Figure", methods: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color=plots.METHODS[m].color, lw=3, label=m) for m in methods]
+    names = ("best friction A at the end", "worst friction A")
     handles += [
-        Line2D([], [], color="#444444", ls=dashes, lw=1.6, label=f"A = {A:g}")
-        for A, dashes in zip(frictions, _DASHES, strict=False)
+        Line2D([], [], color="#444444", label=name, **line)
+        for name, line in zip(names, (_BEST, _WORST), strict=True)
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4), frameon=False)
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5), frameon=False)

@@ -54,10 +54,11 @@ def write_page(
                     figures["figure3-mean"],
                     alt="Test error of the posterior mean against data passes",
                     caption="Test error of the posterior mean of the parameters, as in the paper. Colours are "
-                    "methods, dash patterns frictions A. For curves that leave the plot at the top, see the table "
-                    "below. Where the averaged prediction (next figure) stays low, the chain has learnt, but its "
-                    "hidden units were permuted along the way, so that the mean of the parameters is meaningless. "
-                    "Curves that coincide hide each other.",
+                    "methods. Solid lines have the friction A that is best at the end, dotted ones the worst. For "
+                    "other A, and for curves that leave the plot at the top, see the table below. Where the "
+                    "averaged prediction (next figure) stays low, the chain has learnt, but its hidden units were "
+                    "permuted along the way, so that the mean of the parameters is meaningless. Curves that "
+                    "coincide hide each other.",
                 ),
                 report.figure(
                     figures["figure3-predictive"],

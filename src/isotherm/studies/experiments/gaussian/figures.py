@@ -60,7 +60,9 @@ def _draw_peak(ax: "Axes", exact: dict[str, Any], curves: list[dict[str, Any]], 
     inset.set_xlim(top - 0.6 * sd, top + 0.6 * sd)
     inset.set_ylim(0.78 * density.max(), 1.16 * density.max())
     inset.spines[["top", "right"]].set_visible(True)
-    inset.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    inset.set(xlabel="", ylabel="")
+    inset.locator_params(nbins=3)
+    inset.tick_params(labelsize=7, length=2, pad=1.5, color="#8a8f98")
     for spine in inset.spines.values():
         spine.set_color("#8a8f98")
     ax.indicate_inset_zoom(inset, edgecolor="#8a8f98", alpha=0.8)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_RADIUS = np.sqrt(-2 * np.log(0.05))  # of the 95 % ellipse of a bivariate normal distribution, in sd
+_LEVEL = 0.95  # of a bivariate normal distribution, inside the ellipse
+_RADIUS = np.sqrt(-2 * np.log(1 - _LEVEL))  # of that ellipse, in sd
 _REACH = 2.1  # half-width of the plot, in half-widths of the reference ellipse
 
 
@@ -102,7 +103,9 @@ def draw_marginals(results: dict[str, Any], methods: Sequence[str], steps: Seque
     reach = _REACH * _RADIUS * np.sqrt(np.diag(covariance))
     axes[0].set_xlim(mean[0] - reach[0], mean[0] + reach[0])
     axes[0].set_ylim(mean[1] - 1.2 * reach[1], mean[1] + reach[1])
-    _legend(figure, axes[0])
+    _legend(
+        figure, axes[0], title=f"ellipses hold {_LEVEL:.0%}; crosses and the circle are means; dots: CCAdL"
+    )
     return figure
 
 
@@ -113,7 +116,9 @@ def _ellipse(mean: Any, covariance: Any) -> np.ndarray:
     return np.array(mean)[:, None] + _RADIUS * vectors @ along_axes
 
 
-def _legend(figure: "Figure", ax: "Axes") -> None:
+def _legend(figure: "Figure", ax: "Axes", title: str | None = None) -> None:
     handles, labels = ax.get_legend_handles_labels()
     columns = len(labels) if len(labels) <= 5 else 4
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False, fontsize=10)
+    figure.legend(
+        handles, labels, title=title, loc="outside upper center", ncols=columns, frameon=False, fontsize=10
+    )

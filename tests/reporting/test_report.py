@@ -40,13 +40,26 @@ def no_figures(monkeypatch):
 def test_a_page_has_the_verdict_first_and_everything_after_it(whole):
     draws, path = whole
     html = path.read_text()
-    headings = ("What to do", "What the chains did", "Parameters", "Diagnosis", "Model and data")
+    headings = (
+        "Effects",
+        "Rows",
+        "How well the model describes the data",
+        "Columns that depend on each other",
+    )
+    headings += (
+        "Effects in numbers",
+        "What to do",
+        "What the chains did",
+        "Parameters",
+        "Diagnosis",
+        "Model and data",
+    )
     headings += ("Settings of the run", "What the warm-up chose", "Versions", "To cite")
     order = ["A &lt;title&gt;", "passed", "No fault found", *(f"<h2>{words}" for words in headings)]
     body = html[html.index("<body>") :]
     places = [body.index(words) for words in order]
     assert places == sorted(places)
-    assert html.count("<img ") == 3
+    assert html.count("<img ") == 4
     text = text_of(html)
     for words in ("A note &lt;about&gt; xi.", "patients.csv", "0f" * 32, "12,345", "sex=f", "shang2015ccadl"):
         assert words in text
@@ -59,6 +72,7 @@ def test_a_page_has_the_verdict_first_and_everything_after_it(whole):
 def test_a_bad_run_says_what_to_do(tmp_path):
     draws = made_draws(shift=3.0)
     text = text_of(iso.report(draws, tmp_path / "page.html").read_text())
+    assert text.index("What to do") < text.index("Effects in numbers")
     assert "not passed Do not trust these draws yet: R-hat of" in text
     assert re.search(r"before you use the draws, in this order: R-hat of \w+ is \d", text)
     assert "iso.diagnose was not run" in text
@@ -70,17 +84,22 @@ def test_figures_fit_a_phone_and_show_the_parameters_of_the_summary(monkeypatch)
     draws.labels["coefficients"][0][1] = "sigma"
     drawn = []
     monkeypatch.setattr(report_module, "to_png", lambda figure: drawn.append(figure) or b"")
-    assert list(report_module.images(draws, draws.summary())) == ["traces", "marginals", "temperatures"]
+    assert list(report_module.images(draws, draws.summary())) == [
+        "effects",
+        "traces",
+        "marginals",
+        "temperatures",
+    ]
     assert {figure.get_figwidth() for figure in drawn} == {5.4}
     values = {"intercept": 0, "sigma": 1, "a_rather_long_name_of_a_column_1": 2}
-    titles = [ax.get_title(loc="left") for ax in drawn[1].axes]
+    titles = [ax.get_title(loc="left") for ax in drawn[2].axes]
     assert titles == ["intercept", "sigma", "a_rather_long_name_of_a_column_1", "sigma"]
-    for ax, column in zip(drawn[1].axes, values.values(), strict=False):
+    for ax, column in zip(drawn[2].axes, values.values(), strict=False):
         low, high = np.quantile(draws.posterior["coefficients"][..., column], [0.05, 0.95])
         x = ax.collections[1].get_paths()[0].vertices[:, 0]  # the filled middle 90 %
         np.testing.assert_allclose([x.min(), x.max()], [low, high])
     without = dataclasses.replace(draws, stats={"configurational_temperature": np.ones(4)})
-    assert list(report_module.images(without, draws.summary())) == ["traces", "marginals"]
+    assert list(report_module.images(without, draws.summary())) == ["effects", "traces", "marginals"]
 
 
 def test_of_many_parameters_the_worst_and_the_first_are_shown(whole):
@@ -89,6 +108,7 @@ def test_of_many_parameters_the_worst_and_the_first_are_shown(whole):
     rows = draws.summary().rows
     worst = sorted(range(82), key=lambda i: -rows[i].r_hat)[:30]
     shown = [*worst, *(i for i in range(20) if i not in worst)]
+    html = html[html.index("<h2>Parameters") :]
     table = html[html.index('<table class="numbers">') :]
     names = re.findall(r'<th scope="row">(.*?)</th>', table[: table.index("</table>")])
     assert [name.replace("<wbr>", "") for name in names] == [rows[i].name for i in shown]
@@ -158,7 +178,7 @@ def test_a_browser_shows_all_of_it(dark, whole, tmp_path):
     assert [screen["width"] for screen in screens] == [400, 1200]
     for screen in screens:
         assert screen["scroll"] <= screen["width"]
-        assert len(screen["figures"]) == 3
+        assert len(screen["figures"]) == 4
         for figure in screen["figures"]:
             assert figure["natural"] > 0
             assert figure["inside"]

@@ -35,9 +35,10 @@ def finish(
     """Summarise and diagnose draws, write and print what was found, and return the exit code."""
     import isotherm as iso
     from isotherm.cli.folder import save_draws, write_run
+    from isotherm.reporting.regression import with_fit
 
     first = is_first(options)
-    draws = dataclasses.replace(draws, about=problem.about, labels=problem.labels)
+    draws = with_fit(dataclasses.replace(draws, about=problem.about, labels=problem.labels))
     if first:
         save_draws(options.out, draws)
     summary, diagnosis = draws.summary(), None

@@ -138,11 +138,15 @@ class RunRecord(Printed):
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """A title, and the model and the data of the draws in plain values. Shown in reports."""
+    """A title, and the model and the data of the draws in plain values. Shown in reports.
+
+    `fit` says how well a regression describes its data.
+    """
 
     title: str = "Posterior draws"
     model: dict[str, Any] = dataclasses.field(default_factory=dict)
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
+    fit: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def table_of(reasons: tuple[Reason, ...], passes: float, seconds: float):  # noqa: ANN201

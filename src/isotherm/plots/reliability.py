@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from isotherm.plots.style import BAND, EXACT, MAIN, MUTED, new_figure, tidy, title
+from isotherm.plots.style import BAND, EXACT, MAIN, MUTED, literal, new_figure, tidy, title
 from isotherm.scores import Calibration
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def calibration(curve: Calibration) -> "Figure":
     ax.errorbar(curve.predicted, curve.observed, bars, color=MAIN, fmt="o-", ms=4, lw=1.2, elinewidth=1)
     top = _top(curve)
     ax.set(xlim=(-0.02 * top, 1.02 * top), ylim=(-0.02 * top, 1.02 * top))
-    ax.set_ylabel(curve.observed_as, fontsize=10)
-    below.set_xlabel(curve.predicted_as, fontsize=10)
+    literal(ax.set_ylabel, curve.observed_as, fontsize=10)
+    literal(below.set_xlabel, curve.predicted_as, fontsize=10)
     ax.text(
         0.03, 0.97, "more often than predicted", va="top", fontsize=9, color=MUTED, transform=ax.transAxes
     )

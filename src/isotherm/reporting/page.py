@@ -175,13 +175,14 @@ figure.narrow { max-width: 40rem; }
   linear-gradient(to left, var(--line), transparent) right / 1rem 100% no-repeat scroll; }
 .scroll table { margin: 0; }
 .numbers th, .numbers td { white-space: nowrap; } .numbers :is(td, thead th:not(:first-child)) { text-align: right; }
-.numbers th:first-child { position: sticky; left: 0; background: var(--page); min-width: 7rem; max-width: 14rem;
+.numbers th:first-child { position: sticky; left: 0; background: var(--page); min-width: 13rem; max-width: 16rem;
   white-space: normal; overflow-wrap: break-word; }
 pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; padding: .7rem .9rem; border: 1px solid var(--line);
   border-radius: .4rem; }
 dl { display: grid; grid-template-columns: minmax(7rem, 12rem) minmax(0, 1fr); gap: .25rem 1rem; font-size: .95rem; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: break-word; }
 @media (max-width: 44rem) {
+  .numbers th:first-child { min-width: 7rem; max-width: 9rem; }
   figure.wide { overflow-x: auto; } figure.wide img { width: 52rem; max-width: none; }
   .cards thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .cards, .cards :is(tbody, tr, th, td, caption) { display: block; }

@@ -17,6 +17,7 @@ from isotherm.plots.style import to_png
 from isotherm.plots.temperatures import draw_temperatures
 from isotherm.reporting import citation, page
 from isotherm.reporting.page import Html, Section
+from isotherm.reporting.regression import answers, figures, with_fit
 from isotherm.reporting.tables import by_r_hat, findings, parameters
 from isotherm.storage import write_text
 
@@ -42,13 +43,15 @@ def report(
     - `data`: the file that holds the data, whose name and SHA-256 are shown; or names and values to show instead.
     - `title`: the title of the page; that of `draws.about` if `None`.
 
-    Figures need the extra `plots`. Without it the page says that there are none.
+    If `draws.about.model` and `draws.labels` have the `description` and `labels` of a regression, the page begins
+    with the effects of its columns. Figures need the extra `plots`. Without it the page says that there are none.
     """
     if isinstance(data, str | os.PathLike):
         from isotherm.tables.reader import fingerprint
 
         file = Path(data)
         data = {"file": file.name, "bytes": file.stat().st_size, "sha256": fingerprint(file)}
+    draws = with_fit(draws)
     summary = draws.summary() if diagnosis is None else diagnosis.summary
     title = draws.about.title if title is None else title
     text = run_page(draws, summary, images(draws, summary), diagnosis=diagnosis, data=data, title=title)
@@ -66,11 +69,10 @@ def images(draws: "Draws", summary: Summary) -> dict[str, bytes] | None:
         return None
     if not summary.rows:
         return {}
+    drawn = figures(draws, summary)
     worst = shown_at(draws, by_r_hat(summary.rows)[:_TRACES])
-    drawn = {
-        "traces": draw_traces(worst, narrow=True),
-        "marginals": draw_marginals(shown_at(draws, _some_of_each(draws)), narrow=True),
-    }
+    drawn["traces"] = draw_traces(worst, narrow=True)
+    drawn["marginals"] = draw_marginals(shown_at(draws, _some_of_each(draws)), narrow=True)
     if "kinetic_temperature" in draws.stats:
         drawn["temperatures"] = draw_temperatures(draws, narrow=True)
     return {name: to_png(figure) for name, figure in drawn.items()}
@@ -98,8 +100,12 @@ def run_page(
     """The HTML document."""
     judged = summary if diagnosis is None else diagnosis
     record = draws.record
-    sections = [
+    advice, first = (
         Section("What to do", list(_advice(draws, judged.problems))),
+        answers(draws, summary, pictures or {}),
+    )
+    sections = [
+        *([advice, *first] if judged.problems else [*first, advice]),
         Section("What the chains did", _figures(pictures, summary)),
         Section("Parameters", list(parameters(draws, summary))),
         Section("Diagnosis", list(findings(draws, summary, diagnosis))),
@@ -172,8 +178,12 @@ def _model_and_data(draws: "Draws", data: Mapping[str, Any] | None) -> dict[str,
     record, shown = draws.record, dict(draws.about.model)
     if levels := shown.pop("levels", None):
         shown["reference levels"] = ", ".join(f"{name}={first}" for name, (first, *_) in levels.items())
-    shown |= draws.about.data if data is None else data
-    return {"rows": record.num_data} | shown | {"parameters": record.num_parameters}
+    for name in ("column sd", "class counts"):
+        shown.pop(name, None)
+    source = dict(draws.about.data if data is None else data)
+    if "rows" in source:
+        source["rows in the table"] = source.pop("rows")
+    return {"rows used": record.num_data} | shown | source | {"parameters": record.num_parameters}
 
 
 def _run_settings(record: RunRecord) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from isotherm.scores.classification import accuracy as accuracy
 from isotherm.scores.classification import brier as brier
 from isotherm.scores.classification import classification as classification
 from isotherm.scores.classification import negative_log_likelihood as negative_log_likelihood
+from isotherm.scores.ranking import auc as auc
 from isotherm.scores.regression import Interval as Interval
 from isotherm.scores.regression import RegressionScores as RegressionScores
 from isotherm.scores.regression import crps as crps

@@ -17,6 +17,8 @@ class Fitted:
     - `names`: the names of the coefficients, without the intercept.
     - `levels`: the levels of each categorical feature, in order; the first is the reference level.
     - `classes`: the classes of the target, in order; with two, the model gives the probability of the second.
+    - `class_counts`: the number of rows of each class.
+    - `column_sd`: the standard deviations of the columns in `names`.
     """
 
     model: str
@@ -25,6 +27,9 @@ class Fitted:
     levels: dict[str, list[str]]
     names: tuple[str, ...]
     classes: tuple[str, ...] = ()
+    class_counts: tuple[int, ...] = ()
+    column_sd: tuple[float, ...] = ()
+    rows_dropped: int = 0
     exposure: str | None = None
     offset: str | None = None
     degrees_of_freedom: float = 4.0

@@ -124,7 +124,9 @@ def regression(
     )
     description = {"model": model, "target": target, "features": features, "levels": design.levels, **special}
     description |= {} if source.kept is None else {"rows dropped": source.kept.dropped}
-    description |= {"classes": response.classes} if response.classes else {}
+    description |= {"column sd": design.sd.tolist()}
+    if response.classes:
+        description |= {"classes": response.classes, "class counts": response.class_counts}
     description |= {"degrees of freedom": prior.degrees_of_freedom} if model == "student-t" else {}
     description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
     data = source.in_memory() if isinstance(table, MemoryTable) else source

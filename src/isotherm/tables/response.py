@@ -22,6 +22,7 @@ class Response:
 
     - `origin`, `unit`: of the response: where y = 0 is, and how much 1 is.
     - `classes`, `codes`: of a target of classes; the index of the class for each value of the target.
+    - `class_counts`: the number of rows of each class.
     - `has_offset`: whether something is added to the linear predictor of some row.
     """
 
@@ -32,6 +33,7 @@ class Response:
     unit: float
     classes: list[str]
     codes: dict[Any, int]
+    class_counts: list[int]
     has_offset: bool
 
     @property
@@ -99,7 +101,7 @@ class ResponsePass:
 
     def finish(self, *, standardize: bool) -> Response:
         """Return the response. Raises if a column cannot be used."""
-        classes, codes = self._finished_classes()
+        classes, codes, counts = self._finished_classes()
         if self._classes is None:
             self._number.check()
         for role in ("offset", "exposure"):
@@ -109,7 +111,8 @@ class ResponsePass:
         if "weights" in self._checks:
             self._checks["weights"].check()
         has_offset = self._has_offset and (self._model in COUNTS or self._model in CLASSES)
-        return Response(self._model, self._target, self._special, origin, unit, classes, codes, has_offset)
+        about_classes = (classes, codes, counts)
+        return Response(self._model, self._target, self._special, origin, unit, *about_classes, has_offset)
 
     def _scale(self, *, standardize: bool) -> tuple[float, float]:
         """Return origin and unit."""
@@ -123,11 +126,12 @@ class ResponsePass:
         check_near("target", mean, sd)
         return (mean, sd) if standardize else (0.0, 1.0)
 
-    def _finished_classes(self) -> tuple[list[str], dict[Any, int]]:
-        """Return the classes in order, and the index of the class for each value of the target."""
+    def _finished_classes(self) -> tuple[list[str], dict[Any, int], list[int]]:
+        """Return the classes in order, the index of that of each value of the target, and how often each occurs."""
         if self._classes is None:
-            return [], {}
-        classes, codes, _ = self._classes.finish()
+            return [], {}, []
+        classes, codes, found = self._classes.finish()
+        counts = found.tolist()
         if self._model == "logistic" and len(classes) != 2:
             raise must(self._target, "a target of two values", classes[:5], 'Use model = "softmax" for more.')
         if len(classes) < 2:
@@ -139,8 +143,8 @@ class ResponsePass:
             if level not in classes:
                 raise must("positive", f"one of {' and '.join(classes)}", self._positive)
             if level == classes[0]:
-                return classes[::-1], {value: 1 - code for value, code in codes.items()}
-        return classes, codes
+                return classes[::-1], {value: 1 - code for value, code in codes.items()}, counts[::-1]
+        return classes, codes, counts
 
 
 def _added(special: Mapping[str, str], columns: Columns) -> np.ndarray:

@@ -79,6 +79,7 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
         assert abs(row.sd / sd - 1) < LIMIT * (2 * row.ess_bulk) ** -0.5 + 1 / N
     assert {path.name for path in Path("run/figures").iterdir()} == {
         "traces.png",
+        "effects.png",
         "marginals.png",
         "temperatures.png",
     }

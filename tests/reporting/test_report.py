@@ -69,6 +69,18 @@ def test_a_page_has_the_verdict_first_and_everything_after_it(whole):
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_the_first_sentence_of_the_verdict_is_at_the_top_and_the_rest_with_the_evidence(tmp_path):
+    draws = made_draws()
+    found = dataclasses.replace(
+        made_diagnosis(draws), verdict="No fault found: all agree. Variances are right to 2 %."
+    )
+    text = text_of(iso.report(draws, tmp_path / "page.html", diagnosis=found).read_text())
+    assert "passed No fault found: all agree. Effects " in text
+    assert "Diagnosis Variances are right to 2 %." in text
+    assert text.count("No fault found") == 1
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_a_bad_run_says_what_to_do(tmp_path):
     draws = made_draws(shift=3.0)
     text = text_of(iso.report(draws, tmp_path / "page.html").read_text())

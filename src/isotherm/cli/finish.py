@@ -38,11 +38,16 @@ def finish(
     from isotherm.reporting.regression import with_fit
 
     first = is_first(options)
-    draws = with_fit(dataclasses.replace(draws, about=problem.about, labels=problem.labels))
+    draws = dataclasses.replace(draws, about=problem.about, labels=problem.labels)
+    interrupted = draws.record.interrupted
+    if not interrupted:
+        try:
+            draws = with_fit(draws)
+        except KeyboardInterrupt:
+            interrupted = True
     if first:
         save_draws(options.out, draws)
     summary, diagnosis = draws.summary(), None
-    interrupted = draws.record.interrupted
     if not interrupted:
         try:
             diagnosis = iso.diagnose(draws, effort=effort, seed=seed)

@@ -53,7 +53,7 @@ def _ratio_axis(ax: "Axes") -> None:
     low, high = ax.get_xlim()
     close = high < 8 * low
     locator = (
-        MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]) if close else LogLocator(subs=(1.0, 2.0, 5.0), numticks=6)
+        MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]) if close else LogLocator(subs=(1.0, 2.0, 5.0), numticks=6)
     )
     ticks = [x for x in locator.tick_values(low, high) if low <= x <= high]
     if len(ticks) > 7:

@@ -50,7 +50,9 @@ def description(draws: "Draws", model: Fitted, pictures: Mapping[str, bytes]) ->
     """Yield AUC and calibration of classes, or the data beside replicated data."""
     fit = stored_fit(draws)
     if fit is None:
-        yield page.paragraph("It was not measured: that takes the rows, which draws from a file do not hold.")
+        yield page.paragraph(
+            "It was not measured: the run was ended early, or the draws were loaded from a file without their rows."
+        )
         return
     if "weights" in draws.about.model:
         yield page.paragraph("Every row counts once here, whatever its weight.")

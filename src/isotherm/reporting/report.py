@@ -100,6 +100,9 @@ def run_page(
     """The HTML document."""
     judged = summary if diagnosis is None else diagnosis
     record = draws.record
+    sentence, evidence = _first_sentence(judged.verdict)
+    if record.interrupted:  # the end says so
+        sentence, evidence = judged.verdict, ""
     advice, first = (
         Section("What to do", list(_advice(draws, judged.problems))),
         answers(draws, summary, pictures or {}),
@@ -108,7 +111,7 @@ def run_page(
         *([advice, *first] if judged.problems else [*first, advice]),
         Section("What the chains did", _figures(pictures, summary)),
         Section("Parameters", list(parameters(draws, summary))),
-        Section("Diagnosis", list(findings(draws, summary, diagnosis))),
+        Section("Diagnosis", [*_paragraph(evidence), *findings(draws, summary, diagnosis)]),
         Section("Model and data", [page.definitions(_flat(_model_and_data(draws, data)))]),
         Section("Settings of the run", [page.definitions(_flat(_run_settings(record)))]),
     ]
@@ -123,7 +126,17 @@ def run_page(
         Section("To cite", [page.verbatim("\n\n".join(entries))]),
     ]
     badge = page.badge("not passed", "bad") if judged.problems else page.badge("passed", "good")
-    return page.page(title, Html(f"{badge} {page.prose(judged.verdict)}"), sections)
+    return page.page(title, Html(f"{badge} {page.prose(sentence)}"), sections)
+
+
+def _first_sentence(verdict: str) -> tuple[str, str]:
+    """Return the first sentence, and the rest."""
+    first, _, rest = verdict.partition(". ")
+    return (f"{first}.", rest) if rest else (verdict, "")
+
+
+def _paragraph(text: str) -> list[Html]:
+    return [page.paragraph(page.prose(text))] if text else []
 
 
 def _advice(draws: "Draws", problems: Sequence[str]) -> Iterator[Html]:

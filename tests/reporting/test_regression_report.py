@@ -13,6 +13,7 @@ import pytest
 import isotherm as iso
 from isotherm.draws.record import About
 from isotherm.reporting.regression import figures, with_fit
+from isotherm.tables import fit as fit_module
 from isotherm.tables.effects import correlations, effects
 from isotherm.tables.fit import Fit, fit_of
 from isotherm.tables.regression import regression
@@ -33,12 +34,12 @@ def draws_of(model, columns, coefficients, *, sd=0.01, correlated=None, **scale)
     """Draws around `coefficients` for a regression of the column `y`, which hold its rows as those of a run do."""
     found = regression(model, columns, "y", progress=False)
     rng = np.random.default_rng(0)
-    noise = rng.normal(size=(4, 100, len(coefficients)))
+    noise = rng.normal(size=(4, 100, *coefficients.shape))
     if correlated is not None:
         noise[..., correlated[1]] = -0.99 * noise[..., correlated[0]] + 0.1 * noise[..., correlated[1]]
     posterior = {"coefficients": coefficients + sd * noise}
     posterior |= {name: np.full((4, 100), value) for name, value in scale.items()}
-    draws = made(posterior, num_data=ROWS, num_parameters=len(coefficients))
+    draws = made(posterior, num_data=ROWS, num_parameters=coefficients.size)
     problem = SimpleNamespace(
         posterior=found.posterior, data=jax.tree.map(jnp.asarray, found.data), num_data=ROWS
     )
@@ -177,6 +178,39 @@ def test_counts_that_vary_too_much_for_the_model_are_outside(tmp_path):
     assert "They differ in: " in text
     assert re.search(r"share of zeros 0\.\d+ 0\.\d+ 0\.\d+ to 0\.\d+ no", text)
     assert "multiplies the mean of y by 1.3" in text
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_of_several_classes_each_is_compared_with_the_first_and_the_largest_effects_are_listed(tmp_path):
+    rng = np.random.default_rng(5)
+    columns = {"u": rng.normal(size=ROWS), "v": 5 * rng.normal(size=ROWS)}
+    columns["y"] = rng.choice(np.array(["apple", "fig", "kiwi"], object), ROWS, p=[0.5, 0.3, 0.2])
+    draws = draws_of("softmax", columns, np.array([[-0.5, 0.1, 0.0], [-0.9, 0.0, 0.2]]), correlated=None)
+    assert [effect.name for effect in effects(draws, draws.summary())][:2] == ["kiwi: v", "fig: u"]
+    assert {tuple(name.split(": ")[0] for name in pair[:2]) for pair in correlations(draws)} == {
+        ("fig", "fig"),
+        ("kiwi", "kiwi"),
+    }
+    text = text_of(iso.report(draws, tmp_path / "page.html"))
+    assert "One standard deviation more of v multiplies the odds of kiwi against apple by 2.7" in text
+    shares = [100 * int(np.sum(columns["y"] == name)) / ROWS for name in ("apple", "fig", "kiwi")]
+    assert f"apple {shares[0]:.1f} %, fig {shares[1]:.1f} %, kiwi {shares[2]:.1f} %" in re.sub(
+        " +", " ", text
+    )
+    assert "The calibration error, on all rows, is 0." in text
+    assert "AUC" not in text
+
+
+def test_of_many_rows_evenly_spaced_ones_are_compared_and_the_page_says_how_many(
+    monkeypatch, no_figures, tmp_path
+):
+    columns, coefficients = logistic()
+    monkeypatch.setattr(fit_module, "_MOST_ROWS", 500)
+    draws = draws_of("logistic", columns, coefficients)
+    assert fit_of(draws).num_rows == 500
+    assert "on 500 of the rows that the model was fitted to" in text_of(
+        iso.report(draws, tmp_path / "page.html")
+    )
 
 
 def test_names_of_columns_are_text_in_figures_and_on_the_page(tmp_path):

@@ -52,6 +52,14 @@ def test_of_many_parameters_the_worst_are_shown_and_the_title_says_so(tmp_path):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.parametrize(("count", "numbered"), [(4, "0011"), (5, "00111"), (1, "1")])
+def test_panels_with_one_scale_have_numbers_below_the_last_of_each_width(count, numbered):
+    axes = plots.convergence(run(), [f"w[{i}]" for i in range(count)]).axes
+    below = [ax.xaxis.get_tick_params()["labelbottom"] for ax in axes]
+    assert "".join(str(int(x)) for x in below) == numbered
+    assert len({ax.get_ylim() for ax in axes}) == 1
+
+
 def test_split_r_hat_is_that_of_arviz():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(4, 101, 3)) + rng.normal(size=(4, 1, 3))

@@ -92,12 +92,13 @@ def time_and_density_axes(figure: "Figure", rows: int, ratio: int) -> np.ndarray
 def panel_axes(figure: "Figure", count: int, most: int, *, shared: bool = False) -> list["Axes"]:
     """`count` axes, at most `most` in a row. Those of a shorter last row are wider, so that every row is full.
 
-    `shared` gives all of them one scale, with numbers at the left and bottom of the figure alone.
+    `shared` gives all of them one scale, with numbers at the left of the figure and below each column of panels.
     """
     rows = -(-count // most)
     columns = -(-count // rows)
     in_last = count - columns * (rows - 1)
     units = math.lcm(columns, in_last)
+    first_labelled = rows - 1 if in_last == columns else rows - 2
     grid, axes = figure.add_gridspec(rows, units), []
     for i in range(count):
         row, column = divmod(i, columns)
@@ -105,7 +106,7 @@ def panel_axes(figure: "Figure", count: int, most: int, *, shared: bool = False)
         first = axes[0] if shared and axes else None
         ax = figure.add_subplot(grid[row, column * wide : (column + 1) * wide], sharex=first, sharey=first)
         if shared:
-            ax.tick_params(labelleft=column == 0, labelbottom=row == rows - 1)
+            ax.tick_params(labelleft=column == 0, labelbottom=row >= first_labelled)
         axes.append(ax)
     return axes
 

@@ -1,6 +1,7 @@
 """`isotherm predict`: predict the rows of a new table from a run."""
 
 import argparse
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -54,6 +55,10 @@ def add_predict(commands: Subparsers) -> None:
         default="refuse",
         help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
+    for name, metavar in (("separator", "CHARACTER"), ("decimal", "MARK"), ("encoding", "NAME")):
+        parser.add_argument(
+            f"--{name}", metavar=metavar, help=f"`{name}` of a CSV file, if it is not that of the spec"
+        )
     parser.add_argument(
         "--seed", type=seed, default=0, help="seed of the noise in new observations (default: 0)"
     )
@@ -83,16 +88,19 @@ def _run(options: argparse.Namespace) -> int:
     from isotherm.cli.written import write_predictions
     from isotherm.tables.fitted import fitted
     from isotherm.tables.forecast import forecasts
-    from isotherm.tables.reader import open_table
+    from isotherm.tables.reader import is_csv, open_table
     from isotherm.tables.scored import Scored
 
     began, tell, scored = time.perf_counter(), printer(options), Scored()
     draws, summary, diagnosis = read_run(options.run_folder)
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
     assessment = summary if diagnosis is None else diagnosis
+    given = {name: getattr(options, name) for name in ("separator", "decimal", "encoding")}
+    given = {name: value for name, value in given.items() if value is not None}
+    form = dataclasses.replace(model.csv, **given) if is_csv(options.table) or given else None
     parts = forecasts(
         draws,
-        open_table(options.table),
+        open_table(options.table, form),
         interval=options.interval,
         seed=options.seed,
         missing=options.missing,

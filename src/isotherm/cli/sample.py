@@ -156,6 +156,8 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     tell(problem.about.title)
     if dropped := problem.about.model.get("rows dropped"):
         tell(f"{dropped:,} rows have a missing value and are left out")
+    for name, origin in problem.about.model.get("reading", {}).get("origins", {}).items():
+        tell(f"`{name}` is counted in days since {origin}")
     arguments = (problem.posterior, problem.data, call)
     with started(options.out / STORE, call) as folder:
         setup = setup_of(*arguments, folder, progress=True, stacklevel=1)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 2**28  # of the rows of a table that are loaded
 _TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
 _SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
+_TEXTS = 'strings by column, such as { day = "%d/%m/%Y" }'
+_CSV = ("separator", "decimal", "encoding")  # of a CSV file
 _KEYS = {
     "": {
         "title": _TEXT,
@@ -29,11 +31,15 @@ _KEYS = {
     },
     "data": {
         "path": _TEXT,
+        **dict.fromkeys(_CSV, _TEXT),
         "target": _TEXT,
         "features": _NAMES,
         "exclude": _NAMES,
         "categorical": _NAMES,
         "missing": _TEXT,
+        "missing_values": _NAMES,
+        "numbers": _NAMES,
+        "dates": _TEXTS,
         "positive": _VALUE,
         "exposure": _TEXT,
         "offset": _TEXT,
@@ -122,11 +128,13 @@ def make_problem(spec: Spec) -> Problem:
         from isotherm.tables.regression import regression
 
         assert table is not None
-        arguments = {k: v for k, v in spec.data.items() if k not in ("path", "target", "features")}
+        named = ("path", "target", "features", "separator", "encoding")
+        arguments = {k: v for k, v in spec.data.items() if k not in named}
         target, features = spec.data["target"], spec.data.get("features")
         made = regression(spec.model, table, target, features, **arguments, prior=Prior(**spec.prior))
         title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
-        about, labels = About(title, made.description, source), made.labels
+        form = {"csv": csv} if (csv := _csv(spec)) else {}  # by which `isotherm predict` reads new rows
+        about, labels = About(title, made.description | form, source), made.labels
     try:
         posterior, data, init = made
     except (TypeError, ValueError) as error:
@@ -136,13 +144,20 @@ def make_problem(spec: Spec) -> Problem:
 
 def _table(spec: Spec) -> "Table | None":
     """Return the table of the spec. A function of the user gets its columns in memory."""
+    from isotherm.tables.csv_file import CsvFormat
     from isotherm.tables.reader import open_table, read_table
 
     if "path" not in spec.data:
         return None
     path = spec.data["path"]
     path = path if "://" in path else spec.folder / path
-    return open_table(path) if spec.function is None else read_table(path)
+    form = CsvFormat(**_csv(spec))
+    return open_table(path, form) if spec.function is None else read_table(path, form)
+
+
+def _csv(spec: Spec) -> dict[str, str]:
+    """Return the keys that say how the text of a CSV file is read."""
+    return {key: value for key, value in spec.data.items() if key in _CSV}
 
 
 def _loaded_if_small(data: Any) -> Any:
@@ -176,6 +191,7 @@ def _has_type(kind: str, value: Any) -> bool:
         _INTEGER: isinstance(value, int) and number,
         _NUMBER: number,
         _SECTION: isinstance(value, dict),
+        _TEXTS: isinstance(value, dict) and all(isinstance(x, str) for x in value.values()),
         _SWITCH: isinstance(value, bool),
         _VALUE: isinstance(value, str | bool) or number,
     }[kind]

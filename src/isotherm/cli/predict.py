@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isotherm.cli.arguments import Subparsers, add_command, probability, seed
+from isotherm.cli.arguments import Subparsers, add_command, add_csv, csv_options, probability, seed
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.signals import deferred
 
@@ -55,10 +55,7 @@ def add_predict(commands: Subparsers) -> None:
         default="refuse",
         help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
-    for name, metavar in (("separator", "CHARACTER"), ("decimal", "MARK"), ("encoding", "NAME")):
-        parser.add_argument(
-            f"--{name}", metavar=metavar, help=f"`{name}` of a CSV file, if it is not that of the spec"
-        )
+    add_csv(parser, "as in the spec of the run")
     parser.add_argument(
         "--seed", type=seed, default=0, help="seed of the noise in new observations (default: 0)"
     )
@@ -95,8 +92,7 @@ def _run(options: argparse.Namespace) -> int:
     draws, summary, diagnosis = read_run(options.run_folder)
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
     assessment = summary if diagnosis is None else diagnosis
-    given = {name: getattr(options, name) for name in ("separator", "decimal", "encoding")}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = csv_options(options)
     form = dataclasses.replace(model.csv, **given) if is_csv(options.table) or given else None
     parts = forecasts(
         draws,

@@ -1,7 +1,6 @@
 """What one pass over its rows shows about a column: kinds of values, levels, gaps, and where they are."""
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Int64, Shaped
@@ -15,6 +14,7 @@ from isotherm.tables.statistics import Moments, level_text
 Rows = Int64[np.ndarray, " n"]
 
 MAX_LEVELS = 100  # different values that are counted
+_MORE = MAX_LEVELS + 1
 _MAX_UNITS = 5
 _LIKE_A_DATE = re.compile(r"\s*(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}\.? [^\W\d]{3,9} \d{4})\b.*")
 _DAYS = (
@@ -93,8 +93,8 @@ class ColumnFacts:
             self.distinct.see(values.astype(np.float64))
             self.counting.see(values)
         if self.levels is not None:
-            distinct, first, counts = np.unique(values, return_index=True, return_counts=True)
-            self._add_levels(map(level_text, distinct), rows[first], counts)
+            distinct, codes = np.unique(values, return_inverse=True)
+            self.levels = _added(self.levels, [level_text(x) for x in distinct[:_MORE]], codes, rows)
 
     def _add_numbers(self, values: np.ndarray) -> None:
         if len(values) == 0:
@@ -109,53 +109,50 @@ class ColumnFacts:
         self.times += len(values)
         if self.levels is not None:
             codes, distinct = pd.factorize(values)
-            first = _first(codes, len(distinct))
-            self._add_levels([str(x) for x in distinct], rows[first], np.bincount(codes))
+            self.levels = _added(self.levels, [str(x) for x in distinct[:_MORE]], codes, rows)
 
     def _see_text(self, values: np.ndarray, rows: Rows) -> None:
         import pandas as pd
 
         self.is_text = True
+        self.distinct.see(values)
         codes, texts = pd.factorize(values)
         texts = [str(text) for text in texts]
-        counts = np.bincount(codes, minlength=len(texts))
-        first = _first(codes, len(texts))
-        self.distinct.see(values)
-        self._add_levels(texts, rows[first], counts)
-        is_date = self._count_dates(texts, counts)
-        numbers = np.full(len(texts), np.nan)
-        is_other = np.zeros(len(texts), bool)
-        for i, text in enumerate(texts):
-            found = number_of(text, self.decimal)
-            if found is None:
-                is_other[i] = not is_date[i]
-                continue
-            numbers[i], unit = found
-            is_plain = unit == "" and _is_float(text, self.decimal)
-            if not is_plain and (unit in self.amounts or len(self.amounts) < _MAX_UNITS):
-                self.amounts.setdefault(unit, Places()).add([rows[first[i]]], int(counts[i]))
-            self.numbers += int(counts[i])
-        self._add_numbers(numbers[codes][~np.isnan(numbers[codes])])
+        if self.levels is not None:
+            self.levels = _added(self.levels, texts, codes, rows)
+        read = [number_of(text, self.decimal) for text in texts]
+        numbers = np.array([np.nan if x is None else x[0] for x in read])[codes]
+        self._add_numbers(numbers[~np.isnan(numbers)])
+        self.numbers += int((~np.isnan(numbers)).sum())
+        self._see_amounts(texts, read, codes, rows)
+        is_date = self._count_dates(texts, np.bincount(codes, minlength=len(texts)))
+        is_other = np.array([x is None for x in read]) & ~is_date
         if is_other.any():
-            self._see_others(texts, is_other, codes, rows, first, counts)
+            self._see_others(texts, is_other, codes, rows)
 
-    def _see_others(
-        self,
-        texts: list[str],
-        is_other: np.ndarray,
-        codes: np.ndarray,
-        rows: Rows,
-        first: np.ndarray,
-        counts: np.ndarray,
+    def _see_amounts(
+        self, texts: list[str], read: list[tuple[float, str] | None], codes: np.ndarray, rows: Rows
     ) -> None:
+        """Note the rows with numbers that only `number_of` can read."""
+        units = [
+            None if x is None or (x[1] == "" and _is_float(text, self.decimal)) else x[1]
+            for text, x in zip(texts, read, strict=True)
+        ]
+        for unit in dict.fromkeys(unit for unit in units if unit is not None):
+            if unit in self.amounts or len(self.amounts) < _MAX_UNITS:
+                mask = np.array([x == unit for x in units])[codes]
+                self.amounts.setdefault(unit, Places()).see(mask, rows)
+
+    def _see_others(self, texts: list[str], is_other: np.ndarray, codes: np.ndarray, rows: Rows) -> None:
         self.others.see(is_other[codes], rows)
         other = "," if self.decimal == "." else "."
-        comma = np.array([is_other[i] and number_of(text, other) is not None for i, text in enumerate(texts)])
-        self.other_decimal.see(comma[codes], rows)
+        in_other = [is_other[i] and number_of(text, other) is not None for i, text in enumerate(texts)]
+        self.other_decimal.see(np.array(in_other)[codes], rows)
         if self.markers is not None:
-            for i in np.flatnonzero(is_other):
-                self.markers.setdefault(texts[i], Places()).add([rows[first[i]]], int(counts[i]))
-            self.markers = self.markers if len(self.markers) <= MAX_LEVELS else None
+            which = np.flatnonzero(is_other)
+            new = np.full(len(texts), -1)
+            new[which] = np.arange(len(which))
+            self.markers = _added(self.markers, [texts[i] for i in which], new[codes], rows)
 
     def _count_dates(self, texts: list[str], counts: np.ndarray) -> np.ndarray:
         """Count the rows that are dates in each form, and return which of the texts are dates in one of them."""
@@ -172,21 +169,16 @@ class ColumnFacts:
             found[np.array(alike)[is_date]] = True
         return found
 
-    def _add_levels(self, texts: Iterator[str] | list[str], first: Rows, counts: np.ndarray) -> None:
-        if self.levels is None:
-            return
-        for text, row, count in zip(texts, first, counts, strict=True):
-            self.levels.setdefault(text, Places()).add([row], int(count))
-            if len(self.levels) > MAX_LEVELS:
-                self.levels = None
-                return
 
-
-def _first(codes: np.ndarray, count: int) -> np.ndarray:
-    """Return where each code comes first."""
-    first = np.zeros(count, int)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return first
+def _added(
+    levels: dict[str, Places], texts: list[str], codes: Int64[np.ndarray, " n"], rows: Rows
+) -> dict[str, Places] | None:
+    """Return levels with those of more rows, of which `codes` gives the number among `texts`; -1 for none of them."""
+    if len({*levels, *texts}) > MAX_LEVELS:
+        return None
+    for i, text in enumerate(texts):
+        levels.setdefault(text, Places()).see(codes == i, rows)
+    return levels
 
 
 def _is_float(text: str, decimal: str) -> bool:

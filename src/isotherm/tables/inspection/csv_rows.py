@@ -4,9 +4,9 @@ import contextlib
 import gzip
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
@@ -16,10 +16,8 @@ from isotherm.tables.inspection.findings import Finding, Places, found
 from isotherm.tables.inspection.text_file import TextFile
 from isotherm.tables.parquet_table import column_values
 
-_ROWS, _NUMBERS = (
-    2**16,
-    2**22,
-)  # rows that are parsed at once at most; numbers in them, unless that is few rows
+_ROWS, _NUMBERS = 2**16, 2**22  # rows that are parsed at once at most, and numbers in them
+_FEWEST_ROWS = 2**10
 _SKIPPED = re.compile(r"Skipping line (\d+): expected \d+ fields, saw \d+")
 
 
@@ -38,7 +36,7 @@ class CsvRows:
         repair = "Look for text with a separator in it that needs quotes."
         return [found(None, "fields", fault, repair, self._skipped, blocks=True)]
 
-    def chunks(self, *, show: bool) -> Iterator[tuple[Int64[np.ndarray, " n"], dict[str, np.ndarray]]]:
+    def chunks(self, *, show: bool) -> Generator[tuple[Int64[np.ndarray, " n"], dict[str, np.ndarray]]]:
         """Yield the rows in order. A terminal shows how far the file is read."""
         first, size = 0, self._path.stat().st_size
         with contextlib.ExitStack() as stack:
@@ -54,7 +52,7 @@ class CsvRows:
                 first += len(frame)
                 bar.advance(raw.tell() - bar.done)
 
-    def _reader(self, file: IO[bytes]) -> Any:
+    def _reader(self, file: Any) -> Any:
         import pandas as pd
 
         names = list(self._text.names)
@@ -64,7 +62,7 @@ class CsvRows:
             names=names,
             index_col=False,
             low_memory=False,
-            chunksize=max(2**10, min(_ROWS, _NUMBERS // len(names))),
+            chunksize=max(_FEWEST_ROWS, min(_ROWS, _NUMBERS // len(names))),
             on_bad_lines="warn",
             **self._text.form.options(self._path),
         )

@@ -46,13 +46,17 @@ class Counting:
     """Whether the integers of a column are numbers of rows: each is one more than the one before."""
 
     def __init__(self) -> None:
-        self.holds, self.first, self.last = True, None, None
+        self._fails, self._last = False, None
+
+    @property
+    def holds(self) -> bool:
+        """Whether there were numbers, and all of them count."""
+        return self._last is not None and not self._fails
 
     def see(self, values: Shaped[np.ndarray, " n"]) -> None:
         """Add numbers."""
-        if not self.holds or len(values) == 0:
+        if self._fails or len(values) == 0:
             return
-        self.first = values[0] if self.first is None else self.first
-        before = [] if self.last is None else [self.last]
-        self.holds = bool(np.all(np.diff(np.concatenate([before, values])) == 1))
-        self.last = values[-1]
+        before = [] if self._last is None else [self._last]
+        self._fails = bool(np.any(np.diff(np.concatenate([before, values])) != 1))
+        self._last = values[-1]

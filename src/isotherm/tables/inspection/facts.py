@@ -1,5 +1,6 @@
 """The pass over a table that finds what its columns hold."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -62,12 +63,13 @@ def facts_of(path: str, target: str | None, *, progress: bool) -> TableFacts:
     check_column("--target", target, names)
     facts = {name: [ColumnFacts(part, form.decimal) for part in _parts(name, shapes[name])] for name in names}
     patterns, sample = Patterns(names), SpacedRows(sum(map(len, facts.values())))
-    for numbers, columns in chunks:
-        for name, parts in facts.items():
-            for part, values in zip(parts, _columns(columns[name]), strict=True):
-                part.see(values, numbers)
-        patterns.see(columns, numbers)
-        sample.see(columns, numbers)
+    with contextlib.closing(chunks):
+        for numbers, columns in chunks:
+            for name, parts in facts.items():
+                for part, values in zip(parts, _columns(columns[name]), strict=True):
+                    part.see(values, numbers)
+            patterns.see(columns, numbers)
+            sample.see(columns, numbers)
     if facts[target][0].rows == 0:
         raise ValueError(f"{path} has no rows")
     known = {finding.kind for finding in findings}

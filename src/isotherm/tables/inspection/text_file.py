@@ -15,7 +15,7 @@ from isotherm.tables.csv_file import CsvFormat
 from isotherm.tables.inspection.findings import Finding, Places, found
 from isotherm.tables.numerals import is_iso_date, number_of
 
-_BLOCK_BYTES, _START_CHARACTERS = 2**22, 2**18
+_BLOCK_BYTES, _START_BYTES = 2**22, 2**18
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _YEARS = range(1800, 2101)
@@ -35,8 +35,11 @@ def text_file(path: Path) -> TextFile:
     """Return how a CSV file is to be read. All of it is decoded, and its start is parsed."""
     encoding, findings = _encoding(path)
     with _opened(path) as file:
-        start = io.TextIOWrapper(file, encoding, errors="replace", newline="").read(_START_CHARACTERS)
-    if len(start) == _START_CHARACTERS:
+        content = file.read(_START_BYTES)
+    start = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)("replace").decode(
+        content
+    )
+    if len(content) == _START_BYTES:
         start = start[: start.rfind("\n") + 1]
     usual = CsvFormat().separator_of(path)
     separator = _separator(start, usual)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 
 from isotherm.tables.checks import as_floats, is_missing
 from isotherm.tables.inspection.findings import Places
@@ -15,6 +15,7 @@ _SAMPLE_ROWS, _FEWEST, _SAMPLE_NUMBERS = 2**13, 2**10, 2**22
 _MOST_COLUMNS, _MOST_CATEGORIES = 1000, 200
 _CLOSE = 0.9999  # correlation from which a column is a copy of another
 _FEW_ROWS = 8
+_ROWS_OF_A_LEVEL = 4  # on average, if a match of levels is to be no chance
 
 
 class Patterns:
@@ -102,14 +103,14 @@ class Copy:
 
 def copies(columns: Columns, numbers: Sequence[str], categories: Sequence[str]) -> Iterator[Copy]:
     """Yield the copies of earlier columns: the same numbers in other units, or categories under other names."""
-    order = [name for name in numbers if name in columns][:_MOST_COLUMNS]
+    order = list(numbers)[:_MOST_COLUMNS]
     found: set[str] = set()
     if len(order) > 1:
         for j, i, formula in _of_numbers(np.stack([as_floats(columns[name]) for name in order], axis=1)):
             if order[i] not in found and order[j] not in found:
                 found.add(order[j])
                 yield Copy(order[j], order[i], formula.format(order[i]))
-    yield from _of_categories(columns, [name for name in categories if name in columns][:_MOST_CATEGORIES])
+    yield from _of_categories(columns, list(categories)[:_MOST_CATEGORIES], set(numbers))
 
 
 def _of_numbers(x: Float[np.ndarray, "n F"]) -> Iterator[tuple[int, int, str]]:
@@ -139,25 +140,25 @@ def _line(slope: float, shift: float, unit: float) -> str:
     return f"{factor}`{{}}`{rest}"
 
 
-def _of_categories(columns: Columns, names: Sequence[str]) -> Iterator[Copy]:
-    """Yield the columns whose levels match those of an earlier one, one to one."""
+def _of_categories(columns: Columns, names: Sequence[str], numbers: set[str]) -> Iterator[Copy]:
+    """Yield the columns whose levels match those of an earlier one, one to one, unless both are numbers."""
     import pandas as pd
 
     coded = {}
     for name in names:
         codes, distinct = pd.factorize(columns[name])
-        if len(distinct) > 1:
+        if 1 < len(distinct) <= len(codes) / _ROWS_OF_A_LEVEL:
             coded[name] = (codes, len(distinct))
     found: set[str] = set()
     for j, (second, (b, n)) in enumerate(coded.items()):
         for first, (a, m) in list(coded.items())[:j]:
-            if m == n and first not in found and _is_one_to_one(a, b, n):
+            if m == n and not {first, second} <= numbers and first not in found and _is_one_to_one(a, b, n):
                 found.add(second)
                 yield Copy(second, first, None)
                 break
 
 
-def _is_one_to_one(a: np.ndarray, b: np.ndarray, levels: int) -> Bool[np.ndarray, ""] | bool:
+def _is_one_to_one(a: np.ndarray, b: np.ndarray, levels: int) -> bool:
     return (
         len(a) >= _FEW_ROWS
         and len(np.unique(a * (levels + 1) + b)) == len(np.unique(a))

@@ -1,6 +1,8 @@
 """`isotherm sample`: from a spec file to draws, a verdict and a report."""
 
 import argparse
+import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -104,23 +106,36 @@ def _sample(options: argparse.Namespace) -> int:
     from isotherm.cli.spec import make_problem, read_spec
 
     spec: Spec | None = None
+    problem: Problem | None = None
 
     def work() -> int:
-        nonlocal spec
+        nonlocal spec, problem
         if not options.distributed:
             _check_out(options)
             spec = read_spec(options.spec)
-            return _run(options, spec, make_problem(spec))
-        in_all(lambda: _check_out(options), "out")
-        spec = in_all(lambda: read_spec(options.spec), "spec")
-        return _run(options, spec, in_all(lambda: make_problem(spec), "data"))
+            problem = make_problem(spec)
+        else:
+            in_all(lambda: _check_out(options), "out")
+            spec = in_all(lambda: read_spec(options.spec), "spec")
+            problem = in_all(lambda: make_problem(spec), "data")
+        return _run(options, spec, problem)
 
     code = explained(options, work, own_code=lambda: spec is not None and spec.function is not None)
+    if code == 2 and problem is None and spec is not None and spec.model is not None and is_first(options):
+        _advise_check(spec)
     if options.begun and code == 2 and is_first(options):
         remove_if_empty(options.out)
     if not options.begun and is_first(options) and is_run(options.out):
         complain(f"{options.out} still holds the results of an earlier run")
     return code
+
+
+def _advise_check(spec: "Spec") -> None:
+    """Name the command that shows what else is wrong with a table."""
+    path, target = spec.data["path"], spec.data["target"]
+    path = path if "://" in path else os.path.relpath(spec.folder / path)
+    command = f"isotherm check {shlex.quote(path)} --target {shlex.quote(target)}"
+    complain(f"`{command}` lists all faults of the table, and proposes a spec")
 
 
 def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:

@@ -11,7 +11,11 @@ _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?\s
 _DAY = np.timedelta64(1, "D")
 _BEFORE = r"[^\w\s+\-−.,()]{0,4}|[^\W\d_]{1,4}(?=\s)"  # a sign such as $, or letters and a space
 _AFTER = r"[^\d\s+\-−.,()]{0,12}"
-_GROUPS = {".": r"[,\s'’]", ",": r"[.\s'’]"}  # between groups of three digits, by decimal mark
+_GROUPS = {
+    ".": r"[, \u00a0\u202f'’]",
+    ",": r"[. \u00a0\u202f'’]",
+}  # between groups of three digits, by decimal mark
+_WITHOUT_GROUPS = str.maketrans("", "", ",.' ’\u00a0\u202f")
 _NUMBER = {
     mark: re.compile(
         rf"\s*(?P<before>{_BEFORE})\s*(?P<sign>[+\-−]?)\s*(?P<also>{_BEFORE})\s*"
@@ -27,12 +31,12 @@ def number_of(text: str, decimal: str) -> tuple[float, str] | None:
     match = _NUMBER[decimal].fullmatch(text)
     if match is None or not (match["digits"] or match["rest"]):
         return None
-    units = [unit for unit in match.group("before", "also", "after") if unit]
-    if len(units) > 1:
+    before, sign, also, digits, rest, power, after = match.groups()
+    unit = before + also + after
+    if unit not in (before, also, after):
         return None
-    whole, rest = re.sub(r"\D", "", match["digits"]), match["rest"].replace(decimal, ".", 1)
-    value = float(f"{whole or 0}{rest}{match['power'] or ''}")
-    return (-value if match["sign"] in ("-", "−") else value), (units[0] if units else "")
+    value = float(f"{digits.translate(_WITHOUT_GROUPS) or 0}{rest.replace(decimal, '.', 1)}{power or ''}")
+    return (-value if sign in ("-", "−") else value), unit
 
 
 def is_iso_date(text: object) -> bool:

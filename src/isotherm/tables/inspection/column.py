@@ -8,7 +8,7 @@ from jaxtyping import Int64, Shaped
 from isotherm.tables.checks import as_numbers, is_missing
 from isotherm.tables.inspection.distinct import Counting, Distinct
 from isotherm.tables.inspection.findings import Places
-from isotherm.tables.numerals import ISO, as_times, is_iso_date, number_of
+from isotherm.tables.numerals import ISO, as_times, number_of
 from isotherm.tables.statistics import Moments, level_text
 
 Rows = Int64[np.ndarray, " n"]
@@ -16,6 +16,7 @@ Rows = Int64[np.ndarray, " n"]
 MAX_LEVELS = 100  # different values that are counted
 _MORE = MAX_LEVELS + 1
 _MAX_UNITS = 5
+_TRIED = 100  # dates that show whether some are of a form
 _LIKE_A_DATE = re.compile(r"\s*(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}\.? [^\W\d]{3,9} \d{4})\b.*")
 _DAYS = (
     "%d/%m/%Y",
@@ -120,6 +121,8 @@ class ColumnFacts:
         texts = [str(text) for text in texts]
         if self.levels is not None:
             self.levels = _added(self.levels, texts, codes, rows)
+        if self._is_other_text:
+            return
         read = [number_of(text, self.decimal) for text in texts]
         numbers = np.array([np.nan if x is None else x[0] for x in read])[codes]
         self._add_numbers(numbers[~np.isnan(numbers)])
@@ -129,6 +132,11 @@ class ColumnFacts:
         is_other = np.array([x is None for x in read]) & ~is_date
         if is_other.any():
             self._see_others(texts, is_other, codes, rows)
+
+    @property
+    def _is_other_text(self) -> bool:
+        """Whether so much text is neither a number nor a date that the rest no longer matters."""
+        return self.markers is None and self.other_decimal.count < self.others.count
 
     def _see_amounts(
         self, texts: list[str], read: list[tuple[float, str] | None], codes: np.ndarray, rows: Rows
@@ -162,7 +170,7 @@ class ColumnFacts:
             return found
         some = np.array([texts[i] for i in alike], object)
         for form in self.dates:
-            if form == ISO and not any(map(is_iso_date, some)):
+            if not as_times(some[:_TRIED], form).notna().any():
                 continue
             is_date = as_times(some, form).notna().to_numpy()
             self.dates[form] += int(counts[alike][is_date].sum())

@@ -22,8 +22,8 @@ class Distinct:
             return
         import pandas as pd
 
-        hashes = np.unique(pd.util.hash_array(values[: _MOST - self._kept]))
-        self.are_distinct = len(hashes) == min(len(values), _MOST - self._kept)
+        hashes = np.sort(pd.util.hash_array(values[: _MOST - self._kept]))
+        self.are_distinct = _all_differ(hashes)
         self._hashes.append(hashes)
         self._kept += len(hashes)
         if len(self._hashes) == _PARTS:
@@ -37,9 +37,13 @@ class Distinct:
         return self.are_distinct and self.count > 1
 
     def _compare(self) -> None:
-        whole = np.unique(np.concatenate(self._hashes))
-        self.are_distinct = len(whole) == self._kept
+        whole = np.sort(np.concatenate(self._hashes))
+        self.are_distinct = self.are_distinct and _all_differ(whole)
         self._hashes = [whole] if self.are_distinct else []
+
+
+def _all_differ(ordered: Shaped[np.ndarray, " n"]) -> bool:
+    return bool(np.all(ordered[1:] != ordered[:-1]))
 
 
 class Counting:

@@ -156,6 +156,9 @@ def _labels(source: Source, argument: str) -> list[str]:
             raise must(
                 label, "numeric", x.dtype, "Encode text, dates and objects as numbers.", error=TypeError
             )
+        if 0 in x.shape:
+            rule = "at least one number in each row"
+            raise ValueError(f"`{label}` must hold {rule}; its rows have the shape {x.shape}. Leave it out.")
     return labels
 
 

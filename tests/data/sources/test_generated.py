@@ -69,3 +69,10 @@ def test_rows_keep_their_dtype_in_x64_mode():
 def test_no_rows_are_refused():
     with pytest.raises(ValueError, match="`num_rows` must be an integer of at least 1; got 0"):
         iso.data.generated(random_row, 0)
+
+
+def test_rows_without_numbers_are_refused():
+    source = iso.data.generated(lambda i: {"y": 1.0 * i, "x": jnp.zeros(0)}, 100)
+    posterior = iso.Posterior(lambda mean, row: -((row["y"] - mean) ** 2), lambda mean: -(mean**2))
+    with pytest.raises(ValueError, match=r"`data\.x` must hold at least one number in each row"):
+        iso.sample(posterior, source, jnp.zeros(()), num_draws=10)

@@ -22,6 +22,10 @@ from isotherm.cli.spec import make_problem, read_spec
 from isotherm.tables.families import MODELS, Prior
 from support.made_run import made_diagnosis, made_draws
 
+COMMAND_NAMES = (
+    *("check", "sample", "resume", "watch", "predict", "report", "reproduce", "validate", "bench", "data"),
+    "completion",
+)
 SPEC = """
 model = "linear"
 [data]
@@ -261,13 +265,13 @@ def test_the_models_of_the_command_are_those_of_the_library():
     assert _MODELS == MODELS
 
 
-@pytest.mark.parametrize("command", ["sample", "predict", "report", "reproduce", "validate", "bench", "data"])
+@pytest.mark.parametrize("command", COMMAND_NAMES)
 def test_help_ends_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as done:
         main([command, "--help"])
     assert done.value.code == 0
-    assert f"  isotherm {command}" in capsys.readouterr().out.split("example")[-1]
-    assert len(COMMANDS) == 9
+    assert f"  isotherm {command}" in capsys.readouterr().out.split("\nexample")[-1]
+    assert len(COMMANDS) + 1 == len(COMMAND_NAMES)
 
 
 def test_sample_without_a_spec_names_the_example(capsys):

@@ -8,6 +8,7 @@ import isotherm
 from isotherm.cli.arguments import Parser, Subparsers
 from isotherm.cli.bench import add_bench
 from isotherm.cli.check import add_check
+from isotherm.cli.completion import add_completion
 from isotherm.cli.data import add_data
 from isotherm.cli.messages import complain
 from isotherm.cli.predict import add_predict
@@ -59,6 +60,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
+    add_completion(commands, parser)
     options = parser.parse_args(arguments)
     options.arguments = list(arguments)
     with contextlib.suppress(OSError):  # a home that cannot be written to

@@ -20,11 +20,15 @@ Rows = Float[Array, " n"]
 
 
 class Likelihood(eqx.Module):
-    """`density(outputs, y, extra)` has one value per row. `extra` holds initial values of its parameters."""
+    """`density(outputs, y, extra)` has one value per row. `extra` holds initial values of its parameters.
+
+    `classes`: whether y is a class, and `mean` its probability.
+    """
 
     density: Callable[[Array, Any, Params], Array]
     mean: Callable[[Array], Array] | None
     extra: Params
+    classes: bool = eqx.field(default=False, static=True)
 
 
 def likelihood_of(
@@ -47,7 +51,7 @@ def likelihood_of(
     if kind not in _NAMED:
         names = ", ".join(f'"{name}"' for name in ("gaussian", *_NAMED))
         raise must("likelihood", f"one of {names}, or a function `(outputs, y) -> one value per row`", kind)
-    return Likelihood(*_NAMED[kind], {})
+    return Likelihood(*_NAMED[kind], {}, classes=kind in _CLASSES)
 
 
 class UserDefined(eqx.Module):
@@ -103,6 +107,9 @@ def poisson(outputs: Array, y: Array, extra: Params) -> Rows:
     count = y.astype(outputs.dtype)
     density = count * outputs - jnp.exp(outputs) - gammaln(count + 1)
     return _rows(_where(density, (count >= 0) & (count == jnp.round(count))))
+
+
+_CLASSES = ("categorical", "bernoulli")
 
 
 def _identity(outputs: Array) -> Array:

@@ -50,12 +50,14 @@ class Network:
 
     - `posterior`: the `iso.Posterior` over rows `{"x": ..., "y": ...}`; x may be a pytree.
     - `init`: the trainable parameters by name, such as `layers.0.weight`, and the parameters of the likelihood.
+    - `fans`: the fan-in of every weight by name, and `None` for other parameters.
     """
 
     posterior: Posterior
     init: Params
     parts: Parts
     likelihood: Likelihood
+    fans: Mapping[str, int | None]
 
     def apply(self, params: Params, x: PyTree) -> Array:
         """The outputs of the network for a batch of rows."""
@@ -110,8 +112,9 @@ def network(
             "Rename them in the module or in `extra`.",
         )
     init = trainable | kind.extra
-    log_prior = prior_of(prior, {name: fans.get(name) for name in init})
-    return Network(Posterior(RowLikelihood(parts, kind), log_prior, batched=True), init, parts, kind)
+    fans = {name: fans.get(name) for name in init}
+    posterior = Posterior(RowLikelihood(parts, kind), prior_of(prior, fans), batched=True)
+    return Network(posterior, init, parts, kind, fans)
 
 
 def fan_in(name: str, inputs: tuple[int, ...], *, axes: int) -> int | None:

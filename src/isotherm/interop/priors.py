@@ -21,7 +21,7 @@ Prior = float | int | Mapping[str, float | int] | Callable[[Params], Array]
 class NormalPrior(eqx.Module):
     """The log-density of independent normals with mean zero and a scale for each name."""
 
-    scales: dict[str, float]
+    scales: Mapping[str, float | Array]
 
     def __call__(self, params: Params) -> Float[Array, ""]:
         """The log-density of the parameters."""
@@ -64,5 +64,5 @@ def _positive(name: str, scale: Any) -> float:
     return float(scale)
 
 
-def _log_normal(x: Array, scale: float) -> Float[Array, ""]:
-    return -0.5 * jnp.sum((x / scale) ** 2) - x.size * float(np.log(scale) + 0.5 * np.log(2 * np.pi))
+def _log_normal(x: Array, scale: float | Array) -> Float[Array, ""]:
+    return -0.5 * jnp.sum((x / scale) ** 2) - x.size * (jnp.log(scale) + 0.5 * np.log(2 * np.pi))

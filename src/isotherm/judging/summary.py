@@ -138,7 +138,7 @@ def summarise(draws: "Draws") -> Summary:
         derived=tuple(derived),
     )
     mixing = _about_mixing([*rows, *derived], len(chains))
-    problems = [*_about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
+    problems = [*about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
     verdict = _no_fault(summary)
     if draws.record.s is None:
         verdict += " The gradient noise, which limits the step, was not measured."
@@ -156,7 +156,8 @@ def ended_early(draws: "Draws") -> str:
     return f" The run was ended early, after {draws.num_draws:,} of {draws.record.num_draws:,} draws."
 
 
-def _about_the_run(draws: "Draws") -> Iterator[str]:
+def about_the_run(draws: "Draws") -> Iterator[str]:
+    """Yield what is wrong with the chains themselves: those that failed, noise, and clipping."""
     stopped = int(np.sum(~draws.complete))
     if stopped:
         yield f"{stopped} of {draws.num_chains} chains stopped early and are left out"
@@ -223,13 +224,7 @@ def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
 def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
     target, rows = summary.target_temperature, summary.rows
     remedy = draws.record.sampler.traits.remedy
-    if (kinetic := summary.kinetic_temperature) is not None and not abs(
-        kinetic / target - 1
-    ) <= _TEMPERATURE_LIMIT:
-        cause = f"gradient noise heats the chains, so {remedy}"
-        if "xi" in draws.stats:
-            cause = "the thermostat has not settled, so burn in longer"
-        yield f"the kinetic temperature is {kinetic / target:.3f} times its target: {cause}"
+    yield from about_the_kinetic_temperature(draws)
     heat = summary.configurational_temperature / target
     if not abs(heat - 1) <= _tolerance(summary):
         yield (
@@ -243,6 +238,19 @@ def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
             f"the temperature of {name} is {heat:.2f} times its target, so its variance is about {_off(heat)} "
             f"(typical of uncontrolled noise that differs between directions): {remedy}"
         )
+
+
+def about_the_kinetic_temperature(draws: "Draws") -> Iterator[str]:
+    """Yield a sentence if the kinetic temperature of the complete chains is not that of the target."""
+    kept = draws.stats.get("kinetic_temperature")
+    if kept is None:
+        return
+    heat = float(np.mean(kept[draws.complete], dtype=np.float64)) / draws.record.temperature
+    if not abs(heat - 1) <= _TEMPERATURE_LIMIT:
+        cause = f"gradient noise heats the chains, so {draws.record.sampler.traits.remedy}"
+        if "xi" in draws.stats:
+            cause = "the thermostat has not settled, so burn in longer"
+        yield f"the kinetic temperature is {heat:.3f} times its target: {cause}"
 
 
 def _off(heat: float) -> str:

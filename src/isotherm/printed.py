@@ -1,14 +1,16 @@
 """Records that print as a table."""
 
 import abc
+import shutil
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 
 class Printed(abc.ABC):
-    """A base class that prints the lines and tables of `_parts`, `width` columns wide. Dataclasses need `repr=False`.
+    """A base class that prints the lines and tables of `_parts`. Dataclasses need `repr=False`.
 
-    Strings are text: neither markup of Rich nor control characters in them take effect.
+    They are `width` columns wide, or as wide as the terminal if that is narrower. Strings are text: neither markup of
+    Rich nor control characters in them take effect.
     """
 
     width: ClassVar[int] = 110
@@ -26,7 +28,8 @@ class Printed(abc.ABC):
     def __str__(self) -> str:
         from isotherm.terminal import new_console
 
-        console = new_console(width=self.width, force_terminal=False)
+        width = min(self.width, shutil.get_terminal_size((self.width, 24)).columns)
+        console = new_console(width=width, force_terminal=False)
         with console.capture() as capture:
             console.print(self)
         return capture.get()

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from isotherm.text import visible_lines
 
 Subparsers = Any  # argparse has no public name for it
+_WIDTH = 79
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,7 +25,7 @@ def add_command(
     return commands.add_parser(
         name,
         help=help,
-        description=textwrap.fill(description, 100),
+        description=textwrap.fill(description, _WIDTH),
         epilog=example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from isotherm.cli.arguments import Subparsers, add_command
 from isotherm.cli.messages import complain, fail, printer, say
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 
 if TYPE_CHECKING:
@@ -66,10 +67,11 @@ def check(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from isotherm.files import write_text
-    from isotherm.tables.inspection.inspect import inspect
 
+    with Progress("loading", show=not options.json):
+        from isotherm.tables.inspection.inspect import inspect
     began, tell, out = time.perf_counter(), printer(options), options.write
-    result = inspect(options.table, options.target)
+    result = inspect(options.table, options.target, progress=not options.json)
     spec = None if result.proposal is None else result.proposal.toml(_path_in(out, result.path))
     if out is not None and spec is not None:
         write_text(out, spec)
@@ -84,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
     if spec is None:
         complain("no spec is proposed: repair what is listed above first")
         return code
-    tell(f"Proposed spec:\n\n{spec}" if out is None else f"Proposed spec: {out}\n\n{spec}")
+    say(f"Proposed spec:\n\n{spec}" if out is None else f"Proposed spec: {out}\n\n{spec}")
     if result.used_rows is not None:
         kept = "all" if result.used_rows == result.rows else f"{result.used_rows:,} of {result.rows:,}"
         tell(f"Tried: it uses {kept} rows, and has {len(result.names):,} coefficients besides the intercept.")

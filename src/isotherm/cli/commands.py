@@ -70,8 +70,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 _EXAMPLE = """\
 example:
-  isotherm check table.csv --write spec.toml       # lists faults of the table, and writes a spec for it
-  isotherm sample spec.toml --out run              # writes run/report.html and run/draws.iso
-  isotherm resume run                              # goes on with it if it was ended
-  isotherm predict run new.csv                     # writes predictions.csv, one line per row of new.csv
+  isotherm check table.csv --write spec.toml  # lists faults, and writes a spec
+  isotherm sample spec.toml --out run         # writes run/report.html
+  isotherm resume run                         # goes on with it if it was ended
+  isotherm predict run new.csv                # writes predictions.csv
 """

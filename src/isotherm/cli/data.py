@@ -78,7 +78,7 @@ _EXAMPLE = """\
 example:
   isotherm data
   isotherm data convert rows.csv rows.parquet --shuffle 0
-  python -c "import isotherm.data; print(isotherm.data.load('a9a').train['x'].shape)"
+  python -c "import isotherm.data; print(isotherm.data.load('a9a'))"
 """
 
 _CONVERT_EXAMPLE = """\

@@ -12,6 +12,7 @@ from isotherm.cli.arguments import Subparsers, add_command, seed
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import complain, fail, printer, say
+from isotherm.progress import Progress
 from isotherm.signals import deferred, immediate
 
 if TYPE_CHECKING:
@@ -102,8 +103,9 @@ def _check_out(options: argparse.Namespace) -> None:
 
 
 def _sample(options: argparse.Namespace) -> int:
-    from isotherm.cli.folder import is_run, remove_if_empty
-    from isotherm.cli.spec import make_problem, read_spec
+    with Progress("loading JAX", show=not options.json):
+        from isotherm.cli.folder import is_run, remove_if_empty
+        from isotherm.cli.spec import make_problem, read_spec
 
     spec: Spec | None = None
     problem: Problem | None = None
@@ -178,9 +180,10 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
         setup = setup_of(*arguments, folder, progress=True, stacklevel=1)
         save_setup(folder, setup)
         # A trial run takes decisions by the clock, which would differ between processes.
-        cost = (
-            None if options.distributed else measure(problem, setup, settings | {"seed": seed}, effort=effort)
-        )
+        cost = None
+        if not options.distributed:
+            with Progress("timing a few steps", show=not options.json):
+                cost = measure(problem, setup, settings | {"seed": seed}, effort=effort)
         if cost is not None:
             tell(cost.text)
             if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
@@ -201,13 +204,14 @@ def _declined() -> bool:
 
 _EXAMPLE = """\
 example:
-  isotherm sample --example logistic > spec.toml   # then set the file and column names in it
-  isotherm sample spec.toml --out run              # then open run/report.html in a browser
+  isotherm sample --example logistic > spec.toml  # then set file and columns
+  isotherm sample spec.toml --out run             # then open run/report.html
 
-  isotherm sample my_model.py:make                 # make() returns (posterior, data, init)
+  isotherm sample my_model.py:make    # make() returns (posterior, data, init)
 
-Ctrl-C stops the run and reports on the draws made so far; a second one stops it at once. SIGTERM stores the draws and
-stops. In all cases, and after a crash, `isotherm resume run` goes on where it stopped.
+Ctrl-C stops the run and reports on the draws made so far; a second one stops
+it at once. SIGTERM stores the draws and stops. In all cases, and after a
+crash, `isotherm resume run` goes on where it stopped.
 
 exit status:
   0    the run is complete, and no fault was found

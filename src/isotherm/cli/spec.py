@@ -11,6 +11,7 @@ from isotherm.cli.messages import complain
 from isotherm.draws.record import About
 from isotherm.errors import must
 from isotherm.loading import load_function
+from isotherm.progress import Progress
 
 if TYPE_CHECKING:
     from isotherm.tables.table import Table
@@ -131,7 +132,8 @@ def make_problem(spec: Spec) -> Problem:
         named = ("path", "target", "features", "separator", "encoding")
         arguments = {k: v for k, v in spec.data.items() if k not in named}
         target, features = spec.data["target"], spec.data.get("features")
-        made = regression(spec.model, table, target, features, **arguments, prior=Prior(**spec.prior))
+        with Progress("checking the rows", show=isinstance(table, MemoryTable)):  # others show a bar
+            made = regression(spec.model, table, target, features, **arguments, prior=Prior(**spec.prior))
         title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
         form = {"csv": csv} if (csv := _csv(spec)) else {}  # by which `isotherm predict` reads new rows
         about, labels = About(title, made.description | form, source), made.labels
@@ -152,7 +154,8 @@ def _table(spec: Spec) -> "Table | None":
     path = spec.data["path"]
     path = path if "://" in path else spec.folder / path
     form = CsvFormat(**_csv(spec))
-    return open_table(path, form) if spec.function is None else read_table(path, form)
+    with Progress(f"reading {spec.data['path']}"):
+        return open_table(path, form) if spec.function is None else read_table(path, form)
 
 
 def _csv(spec: Spec) -> dict[str, str]:

@@ -17,6 +17,7 @@ from isotherm.judging.heat import Heat, heat
 from isotherm.judging.modes import Mode, other_modes
 from isotherm.judging.reach import MissedTail, missed_tail
 from isotherm.judging.summary import Summary, coordinate, ended_early
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 from isotherm.sums import precision
 from isotherm.text import visible
@@ -69,15 +70,17 @@ def _diagnosis(draws: "Draws", effort: float, seed: int | Key[Array, ""], progre
             "which a file of draws does not contain."
         )
     else:
-        temperatures = heat(draws, setup, effort=effort, key=split[0])
+        with Progress("diagnosis: gradients at the draws", show=progress):
+            temperatures = heat(draws, setup, effort=effort, key=split[0])
         if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append(
                 "Chains of half the step were not run and other modes were not searched for: the chains have not "
                 "mixed."
             )
         else:
-            modes = other_modes(draws, setup, effort=effort, key=split[2])
-            tail = missed_tail(draws, setup, key=split[3])
+            with Progress("diagnosis: search for other modes and tails", show=progress):
+                modes = other_modes(draws, setup, effort=effort, key=split[2])
+                tail = missed_tail(draws, setup, key=split[3])
             problems += _about_tail(draws, summary, tail)
             if callable(h := setup.sampler.step_size) or _scheduled(setup.sampler):
                 notes.append("Chains of half the step were not run: a setting follows a schedule.")

@@ -74,9 +74,7 @@ class Summary(Printed):
         table = Table(box=None, header_style="bold")
         table.add_column("parameter", overflow="fold")
         for title in ("mean", "sd", "5 %", "95 %", "ess bulk", "ess tail", "R-hat", "T"):
-            table.add_column(
-                title, justify="right", overflow="fold"
-            )  # a narrow window must not cut digits off
+            table.add_column(title, justify="right", no_wrap=True)
         rows = (*self.rows, *self.derived)
         shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:

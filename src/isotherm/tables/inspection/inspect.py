@@ -5,6 +5,7 @@ import os
 import warnings
 
 from isotherm.errors import IsothermWarning
+from isotherm.progress import Progress
 from isotherm.tables.inspection.facts import facts_of
 from isotherm.tables.inspection.findings import found
 from isotherm.tables.inspection.judge import Inspection, judged
@@ -33,7 +34,9 @@ def _tried(result: Inspection, *, progress: bool) -> Inspection:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", IsothermWarning)
         try:
-            table = open_table(result.path, proposal.form if is_csv(result.path) else None)
+            loads = is_csv(result.path)
+            with Progress("trying the spec", show=progress and loads):  # others show a bar
+                table = open_table(result.path, proposal.form if loads else None)
             made = regression(
                 proposal.model, table, proposal.target, **proposal.arguments(), progress=progress
             )

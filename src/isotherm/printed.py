@@ -6,6 +6,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 
+def beyond(x: float, limit: float, digits: int = 3) -> str:
+    """Return a number above a limit with as many decimals, `digits` at least, as show that it is above."""
+    while digits < 15 and not float(f"{x:.{digits}f}") > limit:
+        digits += 1
+    return f"{x:.{digits}f}"
+
+
 class Printed(abc.ABC):
     """A base class that prints the lines and tables of `_parts`. Dataclasses need `repr=False`.
 

@@ -9,6 +9,7 @@ import numpy as np
 from isotherm.covariance import Covariance, DiagonalLowRank, MatrixFree
 from isotherm.data.plans import MinibatchPlan
 from isotherm.errors import IsothermWarning
+from isotherm.printed import beyond
 from isotherm.records import Noise
 from isotherm.samplers.base import Sampler
 from isotherm.samplers.traits import Traits
@@ -64,7 +65,8 @@ def too_noisy(traits: Traits, s: float, h: float | None, n: int, N: int) -> tupl
     if traits.alternative is not None and s <= traits.alternative[1]:
         repairs.append(f"use {traits.alternative[0]}")
     scheme = traits.scheme.replace("euler", "Euler")
-    fact = f"the gradient noise of a step, s = {s:.3g}, is above {limit:g}, the limit of the {scheme} scheme"
+    shown = f"{s:.3g}" if float(f"{s:.3g}") > limit else beyond(s, limit)
+    fact = f"the gradient noise of a step, s = {shown}, is above {limit:g}, the limit of the {scheme} scheme"
     return fact, " or ".join(repairs)
 
 

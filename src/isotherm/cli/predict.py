@@ -58,6 +58,12 @@ def add_predict(commands: Subparsers) -> None:
     )
     add_csv(parser, "as in the spec of the run")
     parser.add_argument(
+        "--function",
+        metavar="NAME",
+        help="for a model of your own: file.py:function or module:function, which takes the columns of TABLE as "
+        "arrays by name and returns (f, rows), where f(params, rows) has a value for each row",
+    )
+    parser.add_argument(
         "--seed", type=seed, default=0, help="seed of the noise in new observations (default: 0)"
     )
     parser.add_argument("--json", action="store_true", help="print a single JSON object and nothing else")
@@ -85,17 +91,21 @@ def _run(options: argparse.Namespace) -> int:
     began, tell = time.perf_counter(), printer(options)
     with Progress("reading the draws", show=not options.json):
         from isotherm.cli.folder import read_run
+        from isotherm.cli.predict_own import predict_own
         from isotherm.cli.written import write_predictions
+        from isotherm.tables.csv_file import CsvFormat
         from isotherm.tables.fitted import fitted
         from isotherm.tables.forecast import forecasts
         from isotherm.tables.reader import is_csv, open_table
         from isotherm.tables.scored import Scored
 
         draws, summary, diagnosis = read_run(options.run_folder)
+    assessment, given = summary if diagnosis is None else diagnosis, csv_options(options)
+    if options.function is not None:
+        form = CsvFormat(**given) if given else None
+        return predict_own(options, draws, assessment.problems, assessment.verdict, form)
     scored = Scored()
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
-    assessment = summary if diagnosis is None else diagnosis
-    given = csv_options(options)
     form = dataclasses.replace(model.csv, **given) if is_csv(options.table) or given else None
     with Progress("reading the new rows", show=not options.json):
         table = open_table(options.table, form)

@@ -47,8 +47,8 @@ def fitted(draws: "Draws") -> Fitted:
             "draws",
             "from a regression that `isotherm sample` knows by name",
             record.get("function"),
-            "For your own model, write what it predicts as a function of parameters and rows, and call "
-            "`iso.predict(draws, function, rows)` in Python.",
+            "For your own model, write what it predicts as a function of parameters and rows, and name it by "
+            "`isotherm predict --function`, or call `iso.predict(draws, function, rows)` in Python.",
         )
     fields = {name.replace(" ", "_"): value for name, value in record.items()}
     fields["names"] = draws.labels["coefficients"][-1][1:]

@@ -23,6 +23,8 @@ from isotherm.tables.survey import survey
 from isotherm.tables.table import MemoryTable, Table
 from isotherm.transforms import Positive
 
+_OWN = "In a spec, `function` in place of `model` names a function that returns a model of your own."
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Regression:
@@ -87,7 +89,7 @@ def regression(
     """
     prior = Prior() if prior is None else prior
     if model not in MODELS:
-        raise must("model", f"one of {', '.join(MODELS)}", model)
+        raise must("model", f"one of {', '.join(MODELS)}", model, _OWN)
     if missing not in ("refuse", "drop"):
         raise must("missing", '"refuse" or "drop"', missing)
     _check(model, positive=positive, exposure=exposure, offset=offset)
@@ -182,8 +184,8 @@ def _features(
 
 def _check(model: str, *, positive: Any, exposure: str | None, offset: str | None) -> None:
     if exposure is not None and model not in COUNTS:
-        raise must("exposure", f"left out except for {' and '.join(COUNTS)}", exposure)
+        raise must("exposure", f"left out except for {' and '.join(COUNTS)}", exposure, _OWN)
     if offset is not None and model == "softmax":
-        raise must("offset", "left out for softmax", offset)
+        raise must("offset", "left out for softmax", offset, _OWN)
     if positive is not None and model != "logistic":
         raise must("positive", "left out except for logistic", positive)

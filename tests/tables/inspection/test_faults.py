@@ -147,8 +147,8 @@ def test_copies_are_found_whatever_their_units(tmp_path):
     frame["minus"] = -frame.dose
     frame["noisy"] = frame.dose + np.random.default_rng(9).normal(0, 0.5, N)  # correlation 0.99
     result = inspected(tmp_path, frame)
-    assert of(result, "months", "copy").fault == "It is 12 x `age` - 3."
-    assert of(result, "minus", "copy").fault == "It is -1 x `dose`."
+    assert of(result, "months", "copy").fault == "It is 12 × `age` - 3."
+    assert of(result, "minus", "copy").fault == "It is -1 × `dose`."
     assert of(result, "gender", "copy").fault == "Its levels match those of `sex` one to one."
     assert result.names == ("age", "sex=m", "dose", "noisy")
 
@@ -163,7 +163,7 @@ def test_a_copy_of_the_target_is_left_out(tmp_path):
 def test_copies_are_found_in_columns_with_gaps(tmp_path):
     frame = clean().assign(copy=lambda f: 2 * f.age)
     frame.loc[::7, "copy"] = np.nan
-    assert of(inspected(tmp_path, frame), "copy", "copy").fault == "It is 2 x `age`."
+    assert of(inspected(tmp_path, frame), "copy", "copy").fault == "It is 2 × `age`."
 
 
 def test_rows_that_are_dropped_are_counted(tmp_path):

@@ -15,6 +15,7 @@ _AN_IDENTIFIER = re.compile(
     r"(^|[_\W])(id|uuid|guid|key|index|idx|row|record|nr|no|number)s?($|[_\W])|(?<=[a-z])I[dD]$",
     re.IGNORECASE,
 )
+OF_LEVELS = ("alike", "rare")  # kinds of findings that matter only if the column is used
 _FEWEST = 20  # rows of numbers that differ, if these are to be identifiers
 
 

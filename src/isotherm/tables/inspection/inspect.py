@@ -8,7 +8,7 @@ from isotherm.errors import IsothermWarning
 from isotherm.progress import Progress
 from isotherm.tables.inspection.facts import facts_of
 from isotherm.tables.inspection.findings import found
-from isotherm.tables.inspection.judge import Inspection, judged
+from isotherm.tables.inspection.judge import Inspection, dropped_rows, judged
 from isotherm.tables.reader import is_csv, open_table
 from isotherm.tables.regression import regression
 
@@ -49,6 +49,9 @@ def _tried(result: Inspection, *, progress: bool) -> Inspection:
         for x in caught
         if issubclass(x.category, IsothermWarning)
     )
-    rows = result.rows - made.description.get("rows dropped", 0)
+    dropped, rows = made.description.get("rows dropped", 0), result.rows
+    # Texts that stand for a missing value leave out more rows than the first pass could count.
+    exact = {"fault": dropped_rows(dropped, rows), "count": dropped}
+    findings = [dataclasses.replace(x, **exact) if x.kind == "dropped" else x for x in result.findings]
     names = tuple(made.labels["coefficients"][-1][1:])
-    return dataclasses.replace(result, findings=(*more, *result.findings), used_rows=rows, names=names)
+    return dataclasses.replace(result, findings=(*more, *findings), used_rows=rows - dropped, names=names)

@@ -11,7 +11,7 @@ from isotherm.tables.csv_file import CsvFormat
 from isotherm.tables.families import SCALES
 from isotherm.tables.inspection.column import ColumnFacts
 from isotherm.tables.inspection.facts import TableFacts
-from isotherm.tables.inspection.features import of_feature
+from isotherm.tables.inspection.features import OF_LEVELS, of_feature
 from isotherm.tables.inspection.findings import Finding, found
 from isotherm.tables.inspection.proposal import Proposal
 from isotherm.tables.inspection.roles import CATEGORY, DATE, LEAVE_OUT, NUMBER, UNUSABLE, Role, role_of
@@ -67,6 +67,7 @@ def judged(path: str, seen: TableFacts) -> Inspection:
     features, of_features = _usable(seen, roles, guess)
     features, of_copies = _without_copies(seen, features, roles)
     features, of_gaps = _without_gaps(seen, features)
+    of_features = [x for x in of_features if x.column in features or x.kind not in OF_LEVELS]
     findings = [*seen.findings, *guess.findings, *of_features, *of_copies, *of_gaps]
     if not features:
         findings.append(
@@ -193,12 +194,16 @@ def _without_gaps(seen: TableFacts, features: list[str]) -> tuple[list[str], lis
                 findings.append(found(part.name, "missing", "Missing values.", repair, part.missing))
     dropped = seen.patterns.lacking([seen.target, *left])
     if dropped.count:
-        fault = f"{dropped.count:,} of {rows:,} rows lack a value in a column that is used."
         repair = (
             'The spec leaves them out, by `missing = "drop"`. To keep more, exclude columns with many gaps.'
         )
-        findings.append(found(None, "dropped", fault, repair, dropped))
+        findings.append(found(None, "dropped", dropped_rows(dropped.count, rows), repair, dropped))
     return left, findings
+
+
+def dropped_rows(count: int, rows: int) -> str:
+    """Return a sentence on rows that are left out."""
+    return f"{count:,} of {rows:,} rows lack a value in a column that is used."
 
 
 def _is_large(path: str) -> bool:

@@ -135,7 +135,7 @@ def _of_numbers(x: Float[np.ndarray, "n F"]) -> Iterator[tuple[int, int, str]]:
 
 def _line(slope: float, shift: float, unit: float) -> str:
     """Return `slope * {} + shift` in words, without what is not there up to rounding."""
-    factor = "" if abs(slope - 1) < 1e-3 else f"{slope:.4g} x "
+    factor = "" if abs(slope - 1) < 1e-3 else f"{slope:.4g} × "
     rest = "" if abs(shift) < 1e-3 * unit else f" {'+' if shift > 0 else '-'} {abs(shift):.4g}"
     return f"{factor}`{{}}`{rest}"
 

@@ -8,10 +8,14 @@ amounts with a unit, identifiers and names. Both as CSV and as Parquet.
 """
 
 import argparse
+import os
 import tempfile
 import time
 import warnings
 from pathlib import Path
+
+# BLAS threads that wait for each other on a shared machine take ten times as long. BLAS reads this on import.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd

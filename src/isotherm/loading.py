@@ -14,8 +14,8 @@ from isotherm.errors import must
 from isotherm.text import visible
 
 
-class FunctionNameError(ValueError):
-    """Raised for a name that no function has: none of the user's code is at fault."""
+class UnsuitableFunctionError(ValueError):
+    """Raised for a function that is not there or not of the kind that is needed. Its message suffices."""
 
 
 def load_function(name: str, folder: Path) -> Callable[..., Any]:
@@ -31,7 +31,7 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
         near = difflib.get_close_matches(attribute, names, n=1)
         hint = f"Did you mean `{near[0]}`?" if near else ""
         raise must(
-            "function", f"the name of a function in {source}", attribute, hint, error=FunctionNameError
+            "function", f"the name of a function in {source}", attribute, hint, error=UnsuitableFunctionError
         )
     return function
 
@@ -60,4 +60,4 @@ def _from_package(name: str, folder: Path) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module is there, and imports another that is not
         rule = "file.py:function or module:function, with a module that Python finds"
-        raise must("function", rule, name, error=FunctionNameError) from error
+        raise must("function", rule, name, error=UnsuitableFunctionError) from error

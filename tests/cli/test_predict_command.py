@@ -199,7 +199,7 @@ def test_a_users_model_is_predicted_by_a_function(folder, capsys):
     ("name", "words", "traced"),
     [
         ("own.py:lin", "Did you mean `line`?", False),
-        ("own.py:wrong", "`--function` must be a function of the columns that returns (f, rows)", True),
+        ("own.py:wrong", "`--function` must be a function of the columns that returns (f, rows)", False),
         ("own.py:fails", "division by zero", True),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from isotherm.covariance import Covariance, DiagonalLowRank, MatrixFree
 from isotherm.data.plans import MinibatchPlan
+from isotherm.draws.record import ANOTHER_WAY
 from isotherm.errors import IsothermWarning
 from isotherm.printed import beyond
 from isotherm.records import Noise
@@ -70,8 +71,16 @@ def too_noisy(traits: Traits, s: float, h: float | None, n: int, N: int) -> tupl
     return fact, " or ".join(repairs)
 
 
-def about_failure(traits: Traits, s: float | None, h: float, hot: str, n: int, N: int) -> str:
-    """Return why a chain turned non-finite, as far as s explains it, and what to change."""
+def about_failure(
+    traits: Traits, s: float | None, h: float, hot: str, n: int, N: int, *, tuned: bool = False
+) -> str:
+    """Return why a chain turned non-finite, as far as s explains it, and what to change.
+
+    If a warm-up chose the settings (`tuned`), none of them is to be changed.
+    """
+    if tuned:
+        noise = "was not measured" if s is None else f"was s = {s:.3g}"
+        return f"the gradient noise {noise}.{hot} Check the model and the data, {ANOTHER_WAY}."
     if s is None:
         return f"the gradient noise s was not measured.{hot} Halve step_size (now {h:.3g})."
     excess = too_noisy(traits, s, h, n, N)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from isotherm.cli.distributed import is_first
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.errors import IsothermWarning
-from isotherm.loading import FunctionNameError
+from isotherm.loading import UnsuitableFunctionError
 from isotherm.progress import Progress
 from isotherm.signals import check
 from isotherm.text import visible_lines
@@ -107,7 +107,7 @@ def explained(options: argparse.Namespace, work: Callable[[], int], *, own_code:
         if end.code != TERMINATED:
             raise
         return fail(options, f"ended by SIGTERM; {_what_is_left(options)}", code=TERMINATED)
-    except (ImportError, OSError, FunctionNameError) as error:
+    except (ImportError, OSError, UnsuitableFunctionError) as error:
         return fail(options, str(error))
     except Exception as error:
         if own_code():

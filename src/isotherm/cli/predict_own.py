@@ -13,7 +13,7 @@ import numpy as np
 
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.errors import must
-from isotherm.loading import FunctionNameError, load_function
+from isotherm.loading import UnsuitableFunctionError, load_function
 from isotherm.progress import Progress
 from isotherm.tables.csv_file import CsvFormat
 from isotherm.tables.reader import read_table
@@ -44,7 +44,7 @@ def predict_own(
         f, rows = _made(options.function, columns)
         with Progress("predicting", show=not options.json):
             found = iso.predict(draws, f, rows, quantiles=levels)
-    except FunctionNameError:
+    except UnsuitableFunctionError:
         raise
     except Exception as error:  # of the user's code, which is shown with its place
         sys.stderr.write(visible_lines(traceback.format_exc()))
@@ -82,7 +82,7 @@ def _made(name: str, columns: Columns) -> tuple[Callable[..., Any], Any]:
         rule = (
             "a function of the columns that returns (f, rows), where f(params, rows) has a value for each row"
         )
-        raise must("--function", rule, made)
+        raise must("--function", rule, made, error=UnsuitableFunctionError)
     return f, rows
 
 

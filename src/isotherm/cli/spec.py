@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from isotherm.cli.messages import complain
 from isotherm.draws.record import About
 from isotherm.errors import must
-from isotherm.loading import load_function
+from isotherm.loading import UnsuitableFunctionError, load_function
 from isotherm.progress import Progress
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def read_spec(name: str) -> Spec:
             raise must("SPEC", "a TOML file or module:function", name)
         return Spec(Path.cwd(), function=name)
     path = Path(name)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {name}; `isotherm check TABLE --write {name}` writes one")
     try:
         record = tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -140,7 +142,8 @@ def make_problem(spec: Spec) -> Problem:
     try:
         posterior, data, init = made
     except (TypeError, ValueError) as error:
-        raise must("function", "a function that returns (posterior, data, init)", made) from error
+        rule = "a function that returns (posterior, data, init)"
+        raise must("function", rule, made, error=UnsuitableFunctionError) from error
     return Problem(posterior, _loaded_if_small(data), init, about, labels)
 
 

@@ -12,7 +12,7 @@ from isotherm.samplers.traits import Traits, constant
 from isotherm.typed_json import typed
 
 Labels = dict[str, list[list[str]]]  # names of the elements of a parameter, for each of its axes
-_ANOTHER_WAY = "scale or reparametrise the model, or pass a sampler of your own"
+ANOTHER_WAY = "scale or reparametrise the model, or pass a sampler of your own"
 _MAX_LISTED = 64  # size up to which an array is recorded number by number
 
 
@@ -131,7 +131,7 @@ class RunRecord(Printed):
         if not self.is_tuned:
             return self.sampler.traits.remedy
         larger = "raise batch_size or leave it to the warm-up, " if self.was_given("batch_size") else ""
-        return f"the warm-up did not find settings that suit this posterior, so {larger}{_ANOTHER_WAY}"
+        return f"the warm-up did not find settings that suit this posterior, so {larger}{ANOTHER_WAY}"
 
     def was_given(self, setting: str) -> bool:
         """Return whether you gave a setting to the warm-up."""

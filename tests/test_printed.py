@@ -52,11 +52,11 @@ def test_the_bar_says_whether_chains_burn_in(width):
     bar.progress.console = new_console(file=file, width=width, force_terminal=True, color_system=None)
     with bar:
         bar.update(20, 1.0)
-        bar.progress.bar.refresh()
+        bar.progress.bar._bar.refresh()
         assert "burn-in" in file.getvalue()
         assert "drawing" not in file.getvalue()
         bar.update(60, 1.0)
-        bar.progress.bar.refresh()
+        bar.progress.bar._bar.refresh()
     assert "drawing" in file.getvalue()
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue()).replace("\r", "\n").splitlines()
     assert max(map(len, lines)) <= width

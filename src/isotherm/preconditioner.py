@@ -19,6 +19,7 @@ from isotherm import tree
 from isotherm.errors import must
 from isotherm.numeric import is_real, numeric
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.records import GradientEstimate, LinearOperator
 from isotherm.sums.precision import exact
 
@@ -36,7 +37,7 @@ def _as_array(x: Any) -> Any:
     return x if number is None else number
 
 
-class Preconditioner(eqx.Module):
+class Preconditioner(Readable, eqx.Module):
     """The change of variables theta = center + L v. v has the structure of theta."""
 
     center: eqx.AbstractVar[PyTree[Array]]
@@ -90,7 +91,7 @@ def in_coordinates(posterior: Posterior, preconditioner: Preconditioner) -> Post
     return Posterior(likelihood, prior, batched=posterior.batched, temperature=posterior.temperature)
 
 
-class AtParams(eqx.Module):
+class AtParams(Readable, eqx.Module):
     """A function of theta as a function of v."""
 
     function: Callable[..., Any]
@@ -101,7 +102,7 @@ class AtParams(eqx.Module):
         return self.function(self.preconditioner.to_params(v), *rest)
 
 
-class PulledNoise(eqx.Module):
+class PulledNoise(Readable, eqx.Module):
     """L' C L, where C is the noise covariance of one batch."""
 
     preconditioner: Preconditioner

@@ -27,7 +27,7 @@ from isotherm.printed import Printed
 from isotherm.progress import Progress
 from isotherm.signals import deferred
 
-_FEWEST_HELD_OUT = 20
+_HELD_OUT, _FEWEST_HELD_OUT = 2000, 20
 _EPOCHS, _FEWEST_STEPS = 20, 2000  # of Adam
 _SHORT = 4  # times shorter than the others are the chains by which the prior is chosen
 _WIDEST, _NARROWEST = 64.0, 0.25  # factors of the prior's scales that are tried
@@ -87,7 +87,7 @@ def fit(
     training_epochs: int | None = None,
     batch_size: int = 200,
     learning_rate: float = 3e-3,
-    held_out: float = 0.1,
+    held_out: float | None = None,
     choose_prior: bool = True,
     restart: bool = True,
     seed: int | Key[Array, ""] = 0,
@@ -108,7 +108,8 @@ def fit(
       8,000 steps.
     - `training_epochs`, `learning_rate`: of Adam. `None`: 20, and at least 2,000 steps. The learning rate falls to
       zero as a cosine.
-    - `held_out`: share of the rows that are only used to choose the prior and the power, and to judge.
+    - `held_out`: share of the rows that are only used to choose the prior and the power, and to judge. `None`: a
+      tenth, or 2,000 rows if that is more, but at most a fifth.
     - `choose_prior`: whether to choose a factor for the prior's scales of weights by the loss on the held-out rows.
     - `restart`: whether all chains but the first start at other initial weights, those of `module` in a random
       order. If it is trained already, pass `restart=False, training_epochs=0`.
@@ -185,16 +186,22 @@ def _network(module: Any, likelihood: Any) -> Network:
     return flax.posterior(module, likelihood)
 
 
-def _split(x: PyTree, y: Any, share: float, key: Key[Array, ""]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(
+    x: PyTree, y: Any, share: float | None, key: Key[Array, ""]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return rows to train and sample with, and rows that are held out."""
-    if not isinstance(share, int | float) or not 0 < share <= 0.5:
+    if share is not None and (not isinstance(share, int | float) or not 0 < share <= 0.5):
         raise must(
-            "held_out", "a number above 0 and at most 0.5", share, "A tenth of the rows is the default."
+            "held_out",
+            "a number above 0 and at most 0.5",
+            share,
+            "Leave it out to hold out a tenth or a fifth.",
         )
     rows = jax.tree.map(np.asarray, {"x": x, "y": y})
     N = len(rows["y"])
     if any(leaf.ndim == 0 or len(leaf) != N for leaf in jax.tree.leaves(rows)):
         raise must("x", f"arrays of {N} rows, as many as `y` has", x)
+    share = min(0.2, max(0.1, _HELD_OUT / N)) if share is None else share
     count = int(share * N)
     if count < _FEWEST_HELD_OUT:
         repair = f"Raise `held_out`: {count} of {N} rows would be held out."

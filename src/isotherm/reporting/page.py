@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from isotherm.text import visible_lines
+from isotherm.text import as_html
 
 
 class Html(str):
@@ -34,8 +34,7 @@ def _html(value: Any) -> Html:
 
 
 def _escaped(value: Any) -> str:
-    """Text for a page or an attribute, with its control characters and bidirectional marks shown as escapes."""
-    return escape(visible_lines(str(value)))
+    return as_html(str(value))
 
 
 def prose(text: str) -> Html:

@@ -13,6 +13,7 @@ from isotherm.posterior import Posterior
 from isotherm.prediction.blocks import blocks, chosen, in_a_row
 from isotherm.prediction.likelihood import LogLikelihood, log_likelihood
 from isotherm.prediction.record import Prediction, joined, over_draws
+from isotherm.readable import Readable
 from isotherm.scores.classification import ClassificationScores, classification
 from isotherm.scores.regression import RegressionScores, regression
 from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
@@ -26,8 +27,8 @@ from isotherm.tables.table import MemoryTable, Table
 _LARGE = 1e15  # expected count above which a Poisson variable equals it to 7 digits
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Forecast:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Forecast(Readable):
     """Predictions for the rows of a table.
 
     - `model`: the regression.

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from isotherm.cli.messages import complain
 from isotherm.progress import StepProgress
 from isotherm.terminal import Table, new_console
 from support.made_run import made_diagnosis, made_draws
@@ -41,6 +42,20 @@ def test_a_wide_table_is_shown_in_parts_with_its_first_column():
         *("name    third", "a     3.00000"),
     ]
     assert len(shown(table, 3)) >= 6
+
+
+def test_sentences_of_commands_fit_a_terminal_and_words_stay_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/a/long/path/that/no/line/may/break/in/two/table.csv"
+    text = f"the table must have a value in every row\n  {path} is the file"
+    complain(text)
+    assert capsys.readouterr().err == f"isotherm: {text}\n"  # no terminal: one line each, for other programs
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    complain(text)
+    lines = capsys.readouterr().err.splitlines()
+    assert path in "".join(lines)
+    assert all(len(line) <= 40 for line in lines if path not in line)
+    assert " ".join(" ".join(lines).split()) == " ".join(f"isotherm: {text}".split())
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -36,5 +36,5 @@ def report(options: argparse.Namespace) -> int:
 _EXAMPLE = """\
 example:
   isotherm sample spec.toml --out run
-  isotherm report run              # after an upgrade, or after pip install 'isotherm[plots]'
+  isotherm report run        # after pip install 'isotherm[plots]'
 """

@@ -79,9 +79,9 @@ def _resume(options: argparse.Namespace) -> int:
 
 _EXAMPLE = """\
 example:
-  isotherm sample spec.toml --out run      # ended by Ctrl-C, a crash, a power cut or the end of a job
+  isotherm sample spec.toml --out run  # ended by Ctrl-C, a crash or a power cut
   isotherm resume run
-  isotherm resume run --draws 5000         # later: more draws of the same chains
+  isotherm resume run --draws 5000     # later: more draws of the same chains
 
 exit status: as for `isotherm sample`
 """

@@ -5,6 +5,9 @@
 10,000 of the 60,000 rows to fit, all 10,000 to test. A perceptron and a convolutional network, each as a Flax NNX
 module and as an Equinox module. The weight decay and the epochs of Adam are chosen on a tenth of the rows, and the
 power of its probabilities as well; it then trains on the others from as many seeds as take the time that `fit` took.
+
+A convolution is written as patches times a matrix: in a compiled loop on a CPU this is several times as fast as
+`lax.conv_general_dilated`, as https://github.com/jax-ml/jax/issues/12868 says.
 """
 
 import argparse
@@ -24,6 +27,7 @@ import isotherm as iso
 BATCH, RATE, HELD_OUT = 200, 3e-3, 0.1
 DECAYS, EPOCHS = (0.1, 0.3, 1.0), (20, 40)
 MOST_NETWORKS = 100
+SIZES = ((16, 8), (128, 16), (400, 10))
 
 
 def flax_mlp(seed: int):
@@ -39,22 +43,33 @@ def equinox_mlp(seed: int):
     return eqx.nn.MLP(784, 10, 32, 1, key=jax.random.key(seed))
 
 
+def patches(images: jax.Array, size: int, stride: int) -> jax.Array:
+    """Return the input of a convolution at each position: the pixels of a square, along the last axis."""
+    count = (images.shape[-2] - size) // stride + 1
+    at = lambda i: slice(i, i + stride * (count - 1) + 1, stride)
+    return jnp.concatenate([images[..., at(i), at(j), :] for i in range(size) for j in range(size)], axis=-1)
+
+
+def convolutions(first, second, last, x: jax.Array) -> jax.Array:
+    """Return the logits of two 4 x 4 convolutions with stride 2 and 8 and 16 channels, then a linear layer."""
+    h = jax.nn.relu(first(patches(x.reshape(*x.shape[:-1], 28, 28, 1), 4, 2)))
+    h = jax.nn.relu(second(patches(h, 4, 2)))
+    return last(h.reshape(*x.shape[:-1], -1))
+
+
 def flax_cnn(seed: int):
-    """Return two convolutions with 8 and 16 channels and a linear layer: 9,098 parameters."""
+    """Return two convolutions and a linear layer: 6,210 parameters."""
     from flax import nnx
 
     class Network(nnx.Module):
         """The network for a batch of images."""
 
         def __init__(self, rngs: nnx.Rngs) -> None:
-            self.first = nnx.Conv(1, 8, (3, 3), strides=2, rngs=rngs)
-            self.second = nnx.Conv(8, 16, (3, 3), strides=2, rngs=rngs)
-            self.last = nnx.Linear(784, 10, rngs=rngs)
+            self.layers = nnx.List([nnx.Linear(*size, rngs=rngs) for size in SIZES])
 
         def __call__(self, x: jax.Array) -> jax.Array:
             """Return the logits."""
-            h = nnx.relu(self.second(nnx.relu(self.first(x.reshape(-1, 28, 28, 1)))))
-            return self.last(h.reshape(len(x), -1))
+            return convolutions(*self.layers, x)
 
     return Network(nnx.Rngs(seed))
 
@@ -62,20 +77,16 @@ def flax_cnn(seed: int):
 class EquinoxNetwork(eqx.Module):
     """The network of `flax_cnn` for one image."""
 
-    first: eqx.nn.Conv2d
-    second: eqx.nn.Conv2d
-    last: eqx.nn.Linear
+    layers: list
 
     def __init__(self, seed: int) -> None:
         keys = jax.random.split(jax.random.key(seed), 3)
-        self.first = eqx.nn.Conv2d(1, 8, 3, stride=2, padding=1, key=keys[0])
-        self.second = eqx.nn.Conv2d(8, 16, 3, stride=2, padding=1, key=keys[1])
-        self.last = eqx.nn.Linear(784, 10, key=keys[2])
+        self.layers = [eqx.nn.Linear(*size, key=key) for size, key in zip(SIZES, keys, strict=True)]
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return the logits."""
-        h = jax.nn.relu(self.second(jax.nn.relu(self.first(x.reshape(1, 28, 28)))))
-        return self.last(h.ravel())
+        first, second = (jax.vmap(jax.vmap(layer)) for layer in self.layers[:2])
+        return convolutions(first, second, self.layers[2], x)
 
 
 NETWORKS = {

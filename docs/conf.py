@@ -52,6 +52,7 @@ MODULES = {
     "isotherm.interop.numpyro": ("posterior", "Model"),
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
+    "isotherm.networks": ("fit", "NetworkFit"),
     "isotherm.data": (
         *("load", "Weighted", "sparse_rows", "sparse_dot"),
         *("Source", "arrays", "npy", "parquet", "zarr", "generated"),

@@ -178,12 +178,12 @@ def test_a_verdict_names_the_parameter_the_fault_and_the_remedy():
     draws.moments.temperature["coefficients"][:, 1] = 2.0
     name = draws.labels["coefficients"][0][1]
     assert f"the temperature of `{name}` is 2.00 times its target" in draws.summary().verdict
-    assert "its variance is about 100 % too large" in draws.summary().verdict
+    assert "its variance is about 2.00 times too large" in draws.summary().verdict
     moved = dataclasses.replace(draws.record, preconditioner="DensePreconditioner")
     verdict = dataclasses.replace(draws, record=moved).summary().verdict
     assert f"the temperature of the coordinate nearest to `{name}` is 2.00 times" in verdict
     draws.stats["configurational_temperature"][:] = 0.5
-    assert "0.500 times its target, so variances are about 50 % too small" in draws.summary().verdict
+    assert "0.500 times its target, so variances are about 2.00 times too small" in draws.summary().verdict
 
 
 def test_chains_disagree_if_r_hat_is_above_its_limit():

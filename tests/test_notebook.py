@@ -103,7 +103,7 @@ def test_colours_are_those_of_the_theme():
     page = shown(made_draws().summary())
     declared = {part.split(":")[0] for style in page.styles for part in style.split(";")}
     assert not declared & {"color", "background", "background-color"}
-    numbers = [style for style in page.styles if style.endswith("text-align:right")]
+    numbers = [style for style in page.styles if "text-align:right" in style]
     assert len(numbers) == 8 * 9
 
 

@@ -1,5 +1,6 @@
 """Functions that a user names on the command line: `file.py:function` or `package.module:function`."""
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -13,6 +14,10 @@ from isotherm.errors import must
 from isotherm.text import visible
 
 
+class UnsuitableFunctionError(ValueError):
+    """Raised for a function that is not there or not of the kind that is needed. Its message suffices."""
+
+
 def load_function(name: str, folder: Path) -> Callable[..., Any]:
     """Return the function `file.py:function`, with the file in `folder`, or `package.module:function`.
 
@@ -22,7 +27,12 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
     module = _from_file(folder / source) if source.endswith(".py") else _from_package(source, folder)
     function = getattr(module, attribute, None)
     if not callable(function):
-        raise must("function", f"the name of a function in {source}", attribute)
+        names = [name for name, x in vars(module).items() if callable(x) and not name.startswith("_")]
+        near = difflib.get_close_matches(attribute, names, n=1)
+        hint = f"Did you mean `{near[0]}`?" if near else ""
+        raise must(
+            "function", f"the name of a function in {source}", attribute, hint, error=UnsuitableFunctionError
+        )
     return function
 
 
@@ -44,4 +54,10 @@ def _from_package(name: str, folder: Path) -> ModuleType:
     """Import a module, which is searched for in `folder` after all other places."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-    return importlib.import_module(name)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is there, and imports another that is not
+        rule = "file.py:function or module:function, with a module that Python finds"
+        raise must("function", rule, name, error=UnsuitableFunctionError) from error

@@ -34,7 +34,10 @@ def _as_numbers(x: PyTree) -> PyTree:
 
 def _as_array(x: Any) -> Any:
     number = None if isinstance(x, jax.Array | float) else numeric(x)
-    return x if number is None else number
+    if number is None:
+        return x
+    # A compiled program would cut integers of 64 bits down to 32.
+    return number.astype(np.float64) if number.dtype.kind in "iu" else number
 
 
 class Preconditioner(Readable, eqx.Module):

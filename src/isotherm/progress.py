@@ -55,6 +55,15 @@ class Progress:
         """Whether a bar is on the screen."""
         return self.bar is not None
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the screen has no room for all figures beside the bar."""
+        if self.console is None:
+            return False
+        from isotherm.terminal import WIDE
+
+        return self.console.width < WIDE
+
     def say(self, text: str) -> None:
         """Show `text` beside the bar."""
         self.figures = text
@@ -85,11 +94,23 @@ class Progress:
 
 
 class StepProgress:
-    """A `Progress` over the steps of chains that shows speed, data passes and kinetic temperature."""
+    """A `Progress` over the steps of chains that shows the phase, speed, data passes and kinetic temperature.
 
-    def __init__(self, total_steps: int, passes_per_step: float, *, show: bool, title: str) -> None:
+    The first `before` steps are the `phase` before the first draw.
+    """
+
+    def __init__(
+        self,
+        total_steps: int,
+        passes_per_step: float,
+        *,
+        show: bool,
+        title: str,
+        before: int = 0,
+        phase: str = "burn-in",
+    ) -> None:
         self.progress = Progress(title, total_steps, show=show)
-        self.passes_per_step = passes_per_step
+        self.passes_per_step, self.before, self.phase = passes_per_step, before, phase
         self.began, self.began_at = time.perf_counter(), 0
 
     def __enter__(self) -> "StepProgress":
@@ -109,9 +130,11 @@ class StepProgress:
         if self.began_at == 0:  # the first chunk includes compilation, so the speed is measured from its end
             self.began, self.began_at = time.perf_counter(), step
         elapsed = time.perf_counter() - self.began
-        figures = [f"{step * self.passes_per_step:.3g} passes"]
+        figures = [self.phase if step < self.before else "drawing"]
         if step > self.began_at:
-            figures.insert(0, f"{(step - self.began_at) / elapsed:,.0f} steps/s")
+            figures.append(f"{(step - self.began_at) / elapsed:,.0f} steps/s")
+        if not self.progress.is_narrow:
+            figures.append(f"{step * self.passes_per_step:.3g} passes")
         if temperature is not None:
             figures.append(f"T {temperature:.3f}")
         self.progress.advance(step - self.progress.done)

@@ -120,3 +120,12 @@ def test_bad_paths_are_refused(source, target, words, tmp_path, capsys):
 def test_data_alone_lists_the_data_sets(capsys):
     assert main(["data"]) == 0
     assert "mnist-7v9" in capsys.readouterr().out
+
+
+def test_files_of_other_countries_are_converted(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("âge;y\n0,5;1\n1,5;2\n".encode("cp1252"))
+    target = tmp_path / "t.parquet"
+    options = ["--separator", ";", "--decimal", ",", "--encoding", "cp1252"]
+    assert main(["data", "convert", str(path), str(target), *options]) == 0
+    assert pq.read_table(target).to_pydict() == {"âge": [0.5, 1.5], "y": [1, 2]}

@@ -151,7 +151,67 @@ def test_a_users_model_is_refused_with_the_repair(folder, capsys):
     assert main(["predict", "run", "absent.csv"]) == 2
     err = capsys.readouterr().err
     assert "got 'own.py:make'" in err
+    assert "`isotherm predict --function`" in err
     assert "`iso.predict(draws, function, rows)` in Python" in err
+
+
+OWN = """
+import numpy as np
+import jax.numpy as jnp
+
+def line(columns):
+    return (lambda p, x: p["coefficients"][0] + x * p["coefficients"][1]), np.log(columns["dose"])
+
+def both(columns):
+    return (lambda p, x: jnp.stack([x, p["sigma"] + 0 * x], axis=1)), columns["dose"]
+
+def wrong(columns):
+    return 3
+
+def fails(columns):
+    return 1 / 0
+"""
+
+
+def test_a_users_model_is_predicted_by_a_function(folder, capsys):
+    draws = dataclasses.replace(made_draws(), about=About("Own", model={"function": "own.py:make"}))
+    save(draws)
+    (folder / "own.py").write_text(OWN)
+    dose = np.array([0.5, 1.0, 3.0])
+    pd.DataFrame({"dose": dose}).to_csv("own.csv", index=False)
+    assert main(["predict", "run", "own.csv", "--function", "own.py:line", "--interval", "0.8"]) == 0
+    out, err = capsys.readouterr()
+    assert "Own: 3 rows" in out
+    assert "running code of own.py:line" in err
+    b = draws.posterior["coefficients"].reshape(-1, draws.posterior["coefficients"].shape[-1])
+    values = b[:, :1] + b[:, 1:2] * np.log(dose)
+    found = pd.read_csv("predictions.csv")
+    np.testing.assert_allclose(found["mean"], values.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found["low"], np.quantile(values, 0.1, axis=0), atol=1e-5)
+    arguments = ["predict", "run", "own.csv", "--force", "--function"]
+    assert main([*arguments, "own.py:both", "--json", "--out", "p.parquet"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["columns"] == ["mean_0", "low_0", "high_0", "mean_1", "low_1", "high_1"]
+    assert list(pd.read_parquet("p.parquet")["mean_0"]) == list(dose)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "traced"),
+    [
+        ("own.py:lin", "Did you mean `line`?", False),
+        ("own.py:wrong", "`--function` must be a function of the columns that returns (f, rows)", False),
+        ("own.py:fails", "division by zero", True),
+    ],
+)
+def test_a_function_that_cannot_predict_is_refused(name, words, traced, folder, capsys):
+    save(made_draws())
+    (folder / "own.py").write_text(OWN)
+    pd.DataFrame({"dose": [1.0]}).to_csv("own.csv", index=False)
+    assert main(["predict", "run", "own.csv", "--function", name]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert ("Traceback" in err) == traced
+    assert not (folder / "predictions.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -216,3 +276,22 @@ def test_a_file_is_written_whole_or_not_at_all(error, code, folder, monkeypatch,
     assert (folder / "predictions.csv").read_text() == "mine"
     assert {path.name for path in folder.iterdir()} == before
     assert capsys.readouterr().out == ""
+
+
+def test_new_rows_are_read_by_the_keys_of_the_spec_unless_others_are_given(folder, capsys):
+    draws = made_forecast("linear")
+    draws.about.model["csv"] = {"separator": ";", "decimal": ",", "encoding": "cp1252"}
+    save(draws, "german")
+    new = pd.DataFrame(table(20))
+    new.to_csv("german.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    new.to_csv("other.csv", index=False)
+    assert main(["predict", "german", "german.csv", "--out", "a.csv"]) == 0
+    assert main(["predict", "german", "other.csv", "--out", "b.csv"]) == 2
+    assert "`features` must be a column of the table" in capsys.readouterr().err
+    given = ["--separator", ",", "--decimal", ".", "--encoding", "utf-8"]
+    assert main(["predict", "german", "other.csv", "--out", "b.csv", *given]) == 0
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    assert main(["predict", "german", "other.csv", "--out", "c.csv", "--separator", ";;"]) == 2
+    assert "`separator` must be one character" in capsys.readouterr().err
+    new.to_parquet("new.parquet")
+    assert main(["predict", "german", "new.parquet", "--out", "d.csv"]) == 0

@@ -22,6 +22,10 @@ from isotherm.cli.spec import make_problem, read_spec
 from isotherm.tables.families import MODELS, Prior
 from support.made_run import made_diagnosis, made_draws
 
+COMMAND_NAMES = (
+    *("check", "sample", "resume", "watch", "predict", "report", "reproduce", "validate", "bench", "data"),
+    "completion",
+)
 SPEC = """
 model = "linear"
 [data]
@@ -235,6 +239,30 @@ def test_a_function_gets_the_columns(folder):
         read_spec("spec")
 
 
+def test_refusals_name_a_function_as_the_way_out(folder, capsys):
+    (folder / "spec.toml").write_text(SPEC.replace("linear", "ordinal"))
+    assert main(["sample", "spec.toml"]) == 2
+    assert "`function` in place of `model` names a function" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("my_model.py:mak", "a function in my_model.py; got 'mak'. Did you mean `make`?"),
+        ("my_modl.py:make", "there is no file"),
+        ("no_such_module:make", "with a module that Python finds; got 'no_such_module'"),
+        ("my_model:make.it", "a function in my_model; got 'make.it'"),
+    ],
+)
+def test_a_misspelt_function_is_named_without_a_traceback(name, words, folder, capsys):
+    (folder / "my_model.py").write_text("def make():\n    return None\n")
+    (folder / "own.toml").write_text(f'function = "{name}"\n')
+    assert main(["sample", "own.toml"]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert "Traceback" not in err
+
+
 def test_an_error_in_the_users_function_is_shown_with_its_traceback(folder, capsys):
     (folder / "own.py").write_text("def make():\n    raise RuntimeError('mine')\n")
     assert main(["sample", "own.py:make"]) == 2
@@ -261,13 +289,13 @@ def test_the_models_of_the_command_are_those_of_the_library():
     assert _MODELS == MODELS
 
 
-@pytest.mark.parametrize("command", ["sample", "predict", "report", "reproduce", "validate", "bench", "data"])
+@pytest.mark.parametrize("command", COMMAND_NAMES)
 def test_help_ends_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as done:
         main([command, "--help"])
     assert done.value.code == 0
-    assert f"  isotherm {command}" in capsys.readouterr().out.split("example")[-1]
-    assert len(COMMANDS) == 9
+    assert f"  isotherm {command}" in capsys.readouterr().out.split("\nexample")[-1]
+    assert len(COMMANDS) + 1 == len(COMMAND_NAMES)
 
 
 def test_sample_without_a_spec_names_the_example(capsys):

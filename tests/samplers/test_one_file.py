@@ -107,7 +107,8 @@ def test_a_class_with_a_momentum_gets_friction_and_mass():
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("absent", "or a name that a package offers"), ("builtins:repr", "a class of samplers")]
+    ("name", "reason"),
+    [("absent", "or a name that a package offers"), ("builtins:repr", "a class of samplers")],
 )
 def test_what_is_not_a_sampler_is_named(name, reason, capsys):
     assert main(["validate", "--quick", "--sampler", name]) == 2

@@ -8,7 +8,9 @@ import numpy as np
 
 from isotherm.covariance import Covariance, DiagonalLowRank, MatrixFree
 from isotherm.data.plans import MinibatchPlan
+from isotherm.draws.record import ANOTHER_WAY
 from isotherm.errors import IsothermWarning
+from isotherm.printed import beyond
 from isotherm.records import Noise
 from isotherm.samplers.base import Sampler
 from isotherm.samplers.traits import Traits
@@ -64,12 +66,21 @@ def too_noisy(traits: Traits, s: float, h: float | None, n: int, N: int) -> tupl
     if traits.alternative is not None and s <= traits.alternative[1]:
         repairs.append(f"use {traits.alternative[0]}")
     scheme = traits.scheme.replace("euler", "Euler")
-    fact = f"the gradient noise of a step, s = {s:.3g}, is above {limit:g}, the limit of the {scheme} scheme"
+    shown = f"{s:.3g}" if float(f"{s:.3g}") > limit else beyond(s, limit)
+    fact = f"the gradient noise of a step, s = {shown}, is above {limit:g}, the limit of the {scheme} scheme"
     return fact, " or ".join(repairs)
 
 
-def about_failure(traits: Traits, s: float | None, h: float, hot: str, n: int, N: int) -> str:
-    """Return why a chain turned non-finite, as far as s explains it, and what to change."""
+def about_failure(
+    traits: Traits, s: float | None, h: float, hot: str, n: int, N: int, *, tuned: bool = False
+) -> str:
+    """Return why a chain turned non-finite, as far as s explains it, and what to change.
+
+    If a warm-up chose the settings (`tuned`), none of them is to be changed.
+    """
+    if tuned:
+        noise = "was not measured" if s is None else f"was s = {s:.3g}"
+        return f"the gradient noise {noise}.{hot} Check the model and the data, {ANOTHER_WAY}."
     if s is None:
         return f"the gradient noise s was not measured.{hot} Halve step_size (now {h:.3g})."
     excess = too_noisy(traits, s, h, n, N)

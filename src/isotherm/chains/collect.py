@@ -119,9 +119,8 @@ def _failure(ensemble: Ensemble, outcome: Outcome, lane: int, step: int, *, meas
         _, T = setup.sampler.numbers_at(0)
         hot = advice.about_heat(np.asarray(outcome.kept.stats["kinetic_temperature"][lane]), T)
     h, _ = setup.sampler.numbers_at(step)
-    return advice.about_failure(
-        setup.sampler.traits, s, h, hot, setup.kernel.batch_size, setup.kernel.num_data
-    )
+    n, N, tuned = setup.kernel.batch_size, setup.kernel.num_data, setup.arithmetic is not None
+    return advice.about_failure(setup.sampler.traits, s, h, hot, n, N, tuned=tuned)
 
 
 def _refined(

@@ -71,7 +71,8 @@ def drive(
     setup, kernel = ensemble.setup, ensemble.kernel
     shown = progress and processes.is_first()
     began = time.perf_counter()
-    bar = StepProgress(ensemble.num_steps, kernel.batch_size / kernel.num_data, show=shown, title=title)
+    passes = kernel.batch_size / kernel.num_data
+    bar = StepProgress(ensemble.num_steps, passes, show=shown, title=title, before=setup.burn_in)
     with bar, interruptible(terminated=stop is not None or folder is not None) as stopped:
         arrangement = 0
         at = Position(launch.lanes, launch.lanes.state.position, program.anchors, None, 0)

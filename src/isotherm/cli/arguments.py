@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from isotherm.text import visible_lines
 
 Subparsers = Any  # argparse has no public name for it
+_WIDTH = 79
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,7 +25,7 @@ def add_command(
     return commands.add_parser(
         name,
         help=help,
-        description=textwrap.fill(description, 100),
+        description=textwrap.fill(description, _WIDTH),
         epilog=example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,3 +53,15 @@ def probability(text: str) -> float:
     if not 0 < number < 1:
         raise argparse.ArgumentTypeError(f"must be a number between 0 and 1; got {text}")
     return number
+
+
+def add_csv(parser: argparse.ArgumentParser, otherwise: str) -> None:
+    """Add options that say how a CSV file is read. Without them it is as `otherwise` says."""
+    for name, metavar in (("separator", "CHARACTER"), ("decimal", "MARK"), ("encoding", "NAME")):
+        parser.add_argument(f"--{name}", metavar=metavar, help=f"{name} of a CSV file (default: {otherwise})")
+
+
+def csv_options(options: argparse.Namespace) -> dict[str, str]:
+    """Return those of `add_csv` that were given."""
+    given = {name: getattr(options, name) for name in ("separator", "decimal", "encoding")}
+    return {name: value for name, value in given.items() if value is not None}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import isotherm
 from isotherm.cli.arguments import Parser, Subparsers
 from isotherm.cli.bench import add_bench
+from isotherm.cli.check import add_check
+from isotherm.cli.completion import add_completion
 from isotherm.cli.data import add_data
 from isotherm.cli.messages import complain
 from isotherm.cli.predict import add_predict
@@ -16,9 +18,11 @@ from isotherm.cli.resume import add_resume
 from isotherm.cli.sample import add_sample
 from isotherm.cli.validate import add_validate
 from isotherm.cli.watch import add_watch
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
+    add_check,
     add_sample,
     add_resume,
     add_watch,
@@ -57,17 +61,19 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
+    add_completion(commands, parser)
     options = parser.parse_args(arguments)
     options.arguments = list(arguments)
-    with contextlib.suppress(OSError):  # a home that cannot be written to
+    # A home that cannot be written to does without.
+    with Progress("loading JAX"), contextlib.suppress(OSError):
         isotherm.keep_compiled()
     return options
 
 
 _EXAMPLE = """\
 example:
-  isotherm sample --example logistic > spec.toml   # then set the file and column names in it
-  isotherm sample spec.toml --out run              # writes run/report.html and run/draws.iso
-  isotherm resume run                              # goes on with it if it was ended
-  isotherm predict run new.csv                     # writes predictions.csv, one line per row of new.csv
+  isotherm check table.csv --write spec.toml  # lists faults, and writes a spec
+  isotherm sample spec.toml --out run         # writes run/report.html
+  isotherm resume run                         # goes on with it if it was ended
+  isotherm predict run new.csv                # writes predictions.csv
 """

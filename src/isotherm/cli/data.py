@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from isotherm.cli.arguments import Subparsers, add_command, seed
+from isotherm.cli.arguments import Subparsers, add_command, add_csv, csv_options, seed
 from isotherm.cli.messages import complain, say
 
 
@@ -37,6 +37,7 @@ def _add_convert(commands: Subparsers) -> None:
     parser.add_argument("target", type=Path, metavar="OUT.parquet", help="file to write")
     parser.add_argument("--shuffle", type=seed, metavar="SEED", help="write the rows in a random order")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
+    add_csv(parser, "a comma, or a tab in .tsv files; a point; utf-8")
     parser.set_defaults(run=convert)
 
 
@@ -53,13 +54,15 @@ def data(options: argparse.Namespace) -> int:
 def convert(options: argparse.Namespace) -> int:
     """Convert the file, print the number of rows, and return the exit code."""
     from isotherm.tables.convert import convert as run
+    from isotherm.tables.csv_file import CsvFormat
 
     if options.target.suffix != ".parquet":
         return _fail(f"the file to write must end in .parquet; got {options.target}")
     if options.target.exists() and not options.force:
         return _fail(f"{options.target} already exists; use --force to replace it")
     try:
-        rows = run(options.source, options.target, shuffle=options.shuffle)
+        form = CsvFormat(**csv_options(options))
+        rows = run(options.source, options.target, shuffle=options.shuffle, form=form)
     except ValueError as error:
         return _fail(str(error))
     say(f"{rows:,} rows  {options.target}")
@@ -75,7 +78,7 @@ _EXAMPLE = """\
 example:
   isotherm data
   isotherm data convert rows.csv rows.parquet --shuffle 0
-  python -c "import isotherm.data; print(isotherm.data.load('a9a').train['x'].shape)"
+  python -c "import isotherm.data; print(isotherm.data.load('a9a'))"
 """
 
 _CONVERT_EXAMPLE = """\

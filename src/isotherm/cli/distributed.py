@@ -33,7 +33,7 @@ def add_distributed(parser: argparse.ArgumentParser) -> None:
     """Add `--distributed` and the options that say which of the processes this is."""
     group = parser.add_argument_group(
         "several processes",
-        "Start the same command in each. On SLURM and Open MPI, `--distributed` is enough.",
+        "Start the same command in each. SLURM and Open MPI need only `--distributed`.",
     )
     group.add_argument("--distributed", action="store_true", help="share the run with other processes")
     group.add_argument(

@@ -23,6 +23,7 @@ def example(model: str) -> str:
         '# features = ["a", "b"]     # default: all other columns; text columns become categories',
         '# exclude = ["id"]          # or: all other columns except these',
         '# categorical = ["a"]       # columns of numbers that are categories',
+        '# separator = ";"           # of a CSV file; also decimal = "," and encoding = "cp1252"',
         '# missing = "drop"          # drop rows with a missing value; by default they are an error',
     ]
     if model == "logistic":

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from isotherm.cli.distributed import is_first
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.errors import IsothermWarning
+from isotherm.loading import UnsuitableFunctionError
+from isotherm.progress import Progress
 from isotherm.signals import check
 from isotherm.text import visible_lines
 
@@ -47,13 +49,17 @@ def finish(
             interrupted = True
     if first:
         save_draws(options.out, draws)
-    summary, diagnosis = draws.summary(), None
+    with Progress("summary", show=first and not options.json):
+        summary, diagnosis = draws.summary(), None
     if not interrupted:
         try:
             diagnosis = iso.diagnose(draws, effort=effort, seed=seed)
         except KeyboardInterrupt:
             interrupted = True
-    files = write_run(options.out, draws, summary, diagnosis) if first else []
+    files = []
+    if first:
+        with Progress("writing figures and the report", show=not options.json):
+            files = write_run(options.out, draws, summary, diagnosis)
     assessment = summary if diagnosis is None else diagnosis
     code = 130 if interrupted else 1 if assessment.problems else 0
     if not first:
@@ -107,7 +113,7 @@ def explained(options: argparse.Namespace, work: Callable[[], int], *, own_code:
         if end.code != TERMINATED:
             raise
         return fail(options, f"ended by SIGTERM; {_what_is_left(options)}", code=TERMINATED)
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, UnsuitableFunctionError) as error:
         return fail(options, str(error))
     except Exception as error:
         if own_code():

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 
 from isotherm.text import visible_lines
@@ -15,7 +17,8 @@ def say(text: str) -> None:
 
 def complain(message: str) -> None:
     """Print a warning, a notice or an error to standard error."""
-    print(f"isotherm: {visible_lines(message)}", file=sys.stderr, flush=True)
+    text = _wrapped(f"isotherm: {visible_lines(message)}", to_terminal=sys.stderr.isatty())
+    print(text, file=sys.stderr, flush=True)
 
 
 def fail(options: argparse.Namespace, message: str, *, code: int = 2) -> int:
@@ -27,8 +30,19 @@ def fail(options: argparse.Namespace, message: str, *, code: int = 2) -> int:
 
 
 def printer(options: argparse.Namespace) -> Callable[[str], None]:
-    """Return a function that prints a line at once; under `--json`, one that prints nothing."""
-    return _print_nothing if options.json else say
+    """Return a function that prints sentences at once; under `--json`, one that prints nothing."""
+    return (
+        _print_nothing if options.json else lambda text: say(_wrapped(text, to_terminal=sys.stdout.isatty()))
+    )
+
+
+def _wrapped(text: str, *, to_terminal: bool) -> str:
+    """Return lines that are no wider than the terminal, if they go to one."""
+    if not to_terminal:
+        return text
+    width = shutil.get_terminal_size().columns
+    fill = lambda line: textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(fill(line) if len(line) > width else line for line in text.split("\n"))
 
 
 def _print_nothing(text: str) -> None:

@@ -1,13 +1,15 @@
 """`isotherm predict`: predict the rows of a new table from a run."""
 
 import argparse
+import dataclasses
 import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isotherm.cli.arguments import Subparsers, add_command, probability, seed
+from isotherm.cli.arguments import Subparsers, add_command, add_csv, csv_options, probability, seed
 from isotherm.cli.messages import complain, fail, printer, say
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 
 if TYPE_CHECKING:
@@ -54,6 +56,13 @@ def add_predict(commands: Subparsers) -> None:
         default="refuse",
         help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
+    add_csv(parser, "as in the spec of the run")
+    parser.add_argument(
+        "--function",
+        metavar="NAME",
+        help="for a model of your own: file.py:function or module:function, which takes the columns of TABLE as "
+        "arrays by name and returns (f, rows), where f(params, rows) has a value for each row",
+    )
     parser.add_argument(
         "--seed", type=seed, default=0, help="seed of the noise in new observations (default: 0)"
     )
@@ -79,20 +88,30 @@ def predict(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from isotherm.cli.folder import read_run
-    from isotherm.cli.written import write_predictions
-    from isotherm.tables.fitted import fitted
-    from isotherm.tables.forecast import forecasts
-    from isotherm.tables.reader import open_table
-    from isotherm.tables.scored import Scored
+    began, tell = time.perf_counter(), printer(options)
+    with Progress("reading the draws", show=not options.json):
+        from isotherm.cli.folder import read_run
+        from isotherm.cli.predict_own import predict_own
+        from isotherm.cli.written import write_predictions
+        from isotherm.tables.csv_file import CsvFormat
+        from isotherm.tables.fitted import fitted
+        from isotherm.tables.forecast import forecasts
+        from isotherm.tables.reader import is_csv, open_table
+        from isotherm.tables.scored import Scored
 
-    began, tell, scored = time.perf_counter(), printer(options), Scored()
-    draws, summary, diagnosis = read_run(options.run_folder)
+        draws, summary, diagnosis = read_run(options.run_folder)
+    assessment, given = summary if diagnosis is None else diagnosis, csv_options(options)
+    if options.function is not None:
+        form = CsvFormat(**given) if given else None
+        return predict_own(options, draws, assessment.problems, assessment.verdict, form)
+    scored = Scored()
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
-    assessment = summary if diagnosis is None else diagnosis
+    form = dataclasses.replace(model.csv, **given) if is_csv(options.table) or given else None
+    with Progress("reading the new rows", show=not options.json):
+        table = open_table(options.table, form)
     parts = forecasts(
         draws,
-        open_table(options.table),
+        table,
         interval=options.interval,
         seed=options.seed,
         missing=options.missing,
@@ -159,25 +178,31 @@ def _scores(scored: "Scored") -> dict[str, Any] | None:
 _EXAMPLE = """\
 columns of the output:
   for a number or a count
-    mean                 posterior mean of the expected response (for student-t, of the centre)
-    mean_low, mean_high  interval of the expected response: how precisely it is known
-    low, high            interval of a new observation, noise included: where an outcome will fall
+    mean                 posterior mean of the expected response (for
+                         student-t, of the centre)
+    mean_low, mean_high  interval of the expected response: how precisely it
+                         is known
+    low, high            interval of a new observation, noise included: where
+                         an outcome will fall
   for two classes (logistic)
-    probability          posterior mean of the probability of the second class, or of `positive` in the spec
+    probability          posterior mean of the probability of the second
+                         class, or of `positive` in the spec
     low, high            interval of that probability: how precisely it is known
     predicted            the more probable class
   for three or more classes (softmax)
     probability_CLASS    posterior mean of the probability of each class
     predicted            the most probable class
-  in CSV files an apostrophe goes before text that a spreadsheet would take for a formula
+  in CSV files an apostrophe goes before text that a spreadsheet would take
+  for a formula
 
 example:
   isotherm sample spec.toml --out run
   isotherm predict run new.csv --out predictions.csv
-  isotherm predict run new.csv --out wide.parquet --interval 0.99 --missing empty
+  isotherm predict run new.csv --out wide.parquet --interval 0.99
 
 exit status:
   0  the predictions are written
-  1  the predictions are written, but the verdict on the run is not to trust it yet
+  1  the predictions are written, but the verdict on the run is not to trust
+     it yet
   2  bad input, or the predictions could not be written
 """

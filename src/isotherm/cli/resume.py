@@ -8,6 +8,7 @@ from isotherm.cli.arguments import Subparsers, add_command
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import fail, printer
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 
 
@@ -53,11 +54,11 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    import isotherm as iso
-    from isotherm.cli.folder import STORE, read_settings
-    from isotherm.cli.spec import make_problem
-
     began = time.perf_counter()
+    with Progress("loading JAX", show=not options.json):
+        import isotherm as iso
+        from isotherm.cli.folder import STORE, read_settings
+        from isotherm.cli.spec import make_problem
     if options.distributed:
         spec, seed, effort = in_all(lambda: read_settings(options.out), "settings")
         problem = in_all(lambda: make_problem(spec), "data")
@@ -79,9 +80,9 @@ def _resume(options: argparse.Namespace) -> int:
 
 _EXAMPLE = """\
 example:
-  isotherm sample spec.toml --out run      # ended by Ctrl-C, a crash, a power cut or the end of a job
+  isotherm sample spec.toml --out run  # ended by Ctrl-C, a crash or a power cut
   isotherm resume run
-  isotherm resume run --draws 5000         # later: more draws of the same chains
+  isotherm resume run --draws 5000     # later: more draws of the same chains
 
 exit status: as for `isotherm sample`
 """

@@ -1,6 +1,8 @@
 """`isotherm sample`: from a spec file to draws, a verdict and a report."""
 
 import argparse
+import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ from isotherm.cli.arguments import Subparsers, add_command, seed
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import complain, fail, printer, say
+from isotherm.progress import Progress
 from isotherm.signals import deferred, immediate
 
 if TYPE_CHECKING:
@@ -100,27 +103,41 @@ def _check_out(options: argparse.Namespace) -> None:
 
 
 def _sample(options: argparse.Namespace) -> int:
-    from isotherm.cli.folder import is_run, remove_if_empty
-    from isotherm.cli.spec import make_problem, read_spec
+    with Progress("loading JAX", show=not options.json):
+        from isotherm.cli.folder import is_run, remove_if_empty
+        from isotherm.cli.spec import make_problem, read_spec
 
     spec: Spec | None = None
+    problem: Problem | None = None
 
     def work() -> int:
-        nonlocal spec
+        nonlocal spec, problem
         if not options.distributed:
             _check_out(options)
             spec = read_spec(options.spec)
-            return _run(options, spec, make_problem(spec))
-        in_all(lambda: _check_out(options), "out")
-        spec = in_all(lambda: read_spec(options.spec), "spec")
-        return _run(options, spec, in_all(lambda: make_problem(spec), "data"))
+            problem = make_problem(spec)
+        else:
+            in_all(lambda: _check_out(options), "out")
+            spec = in_all(lambda: read_spec(options.spec), "spec")
+            problem = in_all(lambda: make_problem(spec), "data")
+        return _run(options, spec, problem)
 
     code = explained(options, work, own_code=lambda: spec is not None and spec.function is not None)
+    if code == 2 and problem is None and spec is not None and spec.model is not None and is_first(options):
+        _advise_check(spec)
     if options.begun and code == 2 and is_first(options):
         remove_if_empty(options.out)
     if not options.begun and is_first(options) and is_run(options.out):
         complain(f"{options.out} still holds the results of an earlier run")
     return code
+
+
+def _advise_check(spec: "Spec") -> None:
+    """Name the command that shows what else is wrong with a table."""
+    path, target = spec.data["path"], spec.data["target"]
+    path = path if "://" in path else os.path.relpath(spec.folder / path)
+    command = f"isotherm check {shlex.quote(path)} --target {shlex.quote(target)}"
+    complain(f"`{command}` lists all faults of the table, and proposes a spec")
 
 
 def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
@@ -156,14 +173,17 @@ def _run(options: argparse.Namespace, spec: "Spec", problem: "Problem") -> int:
     tell(problem.about.title)
     if dropped := problem.about.model.get("rows dropped"):
         tell(f"{dropped:,} rows have a missing value and are left out")
+    for name, origin in problem.about.model.get("reading", {}).get("origins", {}).items():
+        tell(f"`{name}` is counted in days since {origin}")
     arguments = (problem.posterior, problem.data, call)
     with started(options.out / STORE, call) as folder:
         setup = setup_of(*arguments, folder, progress=True, stacklevel=1)
         save_setup(folder, setup)
         # A trial run takes decisions by the clock, which would differ between processes.
-        cost = (
-            None if options.distributed else measure(problem, setup, settings | {"seed": seed}, effort=effort)
-        )
+        cost = None
+        if not options.distributed:
+            with Progress("timing a few steps", show=not options.json):
+                cost = measure(problem, setup, settings | {"seed": seed}, effort=effort)
         if cost is not None:
             tell(cost.text)
             if cost.seconds > 60 * options.limit and not options.yes and not options.json and _declined():
@@ -184,13 +204,14 @@ def _declined() -> bool:
 
 _EXAMPLE = """\
 example:
-  isotherm sample --example logistic > spec.toml   # then set the file and column names in it
-  isotherm sample spec.toml --out run              # then open run/report.html in a browser
+  isotherm sample --example logistic > spec.toml  # then set file and columns
+  isotherm sample spec.toml --out run             # then open run/report.html
 
-  isotherm sample my_model.py:make                 # make() returns (posterior, data, init)
+  isotherm sample my_model.py:make    # make() returns (posterior, data, init)
 
-Ctrl-C stops the run and reports on the draws made so far; a second one stops it at once. SIGTERM stores the draws and
-stops. In all cases, and after a crash, `isotherm resume run` goes on where it stopped.
+Ctrl-C stops the run and reports on the draws made so far; a second one stops
+it at once. SIGTERM stores the draws and stops. In all cases, and after a
+crash, `isotherm resume run` goes on where it stopped.
 
 exit status:
   0    the run is complete, and no fault was found

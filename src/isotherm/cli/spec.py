@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from isotherm.cli.messages import complain
 from isotherm.draws.record import About
 from isotherm.errors import must
-from isotherm.loading import load_function
+from isotherm.loading import UnsuitableFunctionError, load_function
+from isotherm.progress import Progress
 
 if TYPE_CHECKING:
     from isotherm.tables.table import Table
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 2**28  # of the rows of a table that are loaded
 _TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
 _SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
+_TEXTS = 'strings by column, such as { day = "%d/%m/%Y" }'
+_CSV = ("separator", "decimal", "encoding")  # of a CSV file
 _KEYS = {
     "": {
         "title": _TEXT,
@@ -29,11 +32,15 @@ _KEYS = {
     },
     "data": {
         "path": _TEXT,
+        **dict.fromkeys(_CSV, _TEXT),
         "target": _TEXT,
         "features": _NAMES,
         "exclude": _NAMES,
         "categorical": _NAMES,
         "missing": _TEXT,
+        "missing_values": _NAMES,
+        "numbers": _NAMES,
+        "dates": _TEXTS,
         "positive": _VALUE,
         "exposure": _TEXT,
         "offset": _TEXT,
@@ -80,6 +87,8 @@ def read_spec(name: str) -> Spec:
             raise must("SPEC", "a TOML file or module:function", name)
         return Spec(Path.cwd(), function=name)
     path = Path(name)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {name}; `isotherm check TABLE --write {name}` writes one")
     try:
         record = tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -122,27 +131,39 @@ def make_problem(spec: Spec) -> Problem:
         from isotherm.tables.regression import regression
 
         assert table is not None
-        arguments = {k: v for k, v in spec.data.items() if k not in ("path", "target", "features")}
+        named = ("path", "target", "features", "separator", "encoding")
+        arguments = {k: v for k, v in spec.data.items() if k not in named}
         target, features = spec.data["target"], spec.data.get("features")
-        made = regression(spec.model, table, target, features, **arguments, prior=Prior(**spec.prior))
+        with Progress("checking the rows", show=isinstance(table, MemoryTable)):  # others show a bar
+            made = regression(spec.model, table, target, features, **arguments, prior=Prior(**spec.prior))
         title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
-        about, labels = About(title, made.description, source), made.labels
+        form = {"csv": csv} if (csv := _csv(spec)) else {}  # by which `isotherm predict` reads new rows
+        about, labels = About(title, made.description | form, source), made.labels
     try:
         posterior, data, init = made
     except (TypeError, ValueError) as error:
-        raise must("function", "a function that returns (posterior, data, init)", made) from error
+        rule = "a function that returns (posterior, data, init)"
+        raise must("function", rule, made, error=UnsuitableFunctionError) from error
     return Problem(posterior, _loaded_if_small(data), init, about, labels)
 
 
 def _table(spec: Spec) -> "Table | None":
     """Return the table of the spec. A function of the user gets its columns in memory."""
+    from isotherm.tables.csv_file import CsvFormat
     from isotherm.tables.reader import open_table, read_table
 
     if "path" not in spec.data:
         return None
     path = spec.data["path"]
     path = path if "://" in path else spec.folder / path
-    return open_table(path) if spec.function is None else read_table(path)
+    form = CsvFormat(**_csv(spec))
+    with Progress(f"reading {spec.data['path']}"):
+        return open_table(path, form) if spec.function is None else read_table(path, form)
+
+
+def _csv(spec: Spec) -> dict[str, str]:
+    """Return the keys that say how the text of a CSV file is read."""
+    return {key: value for key, value in spec.data.items() if key in _CSV}
 
 
 def _loaded_if_small(data: Any) -> Any:
@@ -176,6 +197,7 @@ def _has_type(kind: str, value: Any) -> bool:
         _INTEGER: isinstance(value, int) and number,
         _NUMBER: number,
         _SECTION: isinstance(value, dict),
+        _TEXTS: isinstance(value, dict) and all(isinstance(x, str) for x in value.values()),
         _SWITCH: isinstance(value, bool),
         _VALUE: isinstance(value, str | bool) or number,
     }[kind]

@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SPECIAL = re.compile('[",;\\s]')  # separators of other countries are among them
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     import pyarrow as pa
 
@@ -39,6 +40,21 @@ def write_predictions(path: Path, parts: "Iterator[Forecast]", scored: "Scored")
         finally:
             close()
     return list(first.columns), first.expected.num_draws
+
+
+def write_columns(path: Path, columns: "Mapping[str, np.ndarray]") -> list[str]:
+    """Write columns of numbers, the whole file or nothing, and return their names."""
+    import pandas as pd
+
+    from isotherm.storage import replacing
+
+    with replacing(path) as file:
+        write, close = (_csv if path.suffix == ".csv" else _parquet)(file)
+        try:
+            write(pd.DataFrame(dict(columns)))
+        finally:
+            close()
+    return list(columns)
 
 
 Writer = tuple[Callable[["pd.DataFrame"], None], Callable[[], None]]

@@ -12,6 +12,7 @@ from isotherm.samplers.traits import Traits, constant
 from isotherm.typed_json import typed
 
 Labels = dict[str, list[list[str]]]  # names of the elements of a parameter, for each of its axes
+ANOTHER_WAY = "scale or reparametrise the model, or pass a sampler of your own"
 _MAX_LISTED = 64  # size up to which an array is recorded number by number
 
 
@@ -118,6 +119,23 @@ class RunRecord(Printed):
     def temperature(self) -> float:
         """The target temperature of the draws; 1 if it followed a schedule."""
         return 1.0 if self.sampler.temperature is None else self.sampler.temperature
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether a warm-up chose the settings."""
+        return self.arithmetic is not None
+
+    @property
+    def remedy(self) -> str:
+        """What to change first if variances are off. After a warm-up, it names no setting that you did not choose."""
+        if not self.is_tuned:
+            return self.sampler.traits.remedy
+        larger = "raise batch_size or leave it to the warm-up, " if self.was_given("batch_size") else ""
+        return f"the warm-up did not find settings that suit this posterior, so {larger}{ANOTHER_WAY}"
+
+    def was_given(self, setting: str) -> bool:
+        """Return whether you gave a setting to the warm-up."""
+        return any(reason.choice == setting and reason.why.startswith("given") for reason in self.reasons)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""

@@ -16,7 +16,8 @@ from isotherm.judging.halving import Halving, halve
 from isotherm.judging.heat import Heat, heat
 from isotherm.judging.modes import Mode, other_modes
 from isotherm.judging.reach import MissedTail, missed_tail
-from isotherm.judging.summary import Summary, coordinate, ended_early
+from isotherm.judging.summary import Summary, coordinate, ended_early, off
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 from isotherm.sums import precision
 from isotherm.text import visible
@@ -69,15 +70,17 @@ def _diagnosis(draws: "Draws", effort: float, seed: int | Key[Array, ""], progre
             "which a file of draws does not contain."
         )
     else:
-        temperatures = heat(draws, setup, effort=effort, key=split[0])
+        with Progress("diagnosis: gradients at the draws", show=progress):
+            temperatures = heat(draws, setup, effort=effort, key=split[0])
         if not all(row.r_hat <= _MIXED for row in summary.rows):
             notes.append(
                 "Chains of half the step were not run and other modes were not searched for: the chains have not "
                 "mixed."
             )
         else:
-            modes = other_modes(draws, setup, effort=effort, key=split[2])
-            tail = missed_tail(draws, setup, key=split[3])
+            with Progress("diagnosis: search for other modes and tails", show=progress):
+                modes = other_modes(draws, setup, effort=effort, key=split[2])
+                tail = missed_tail(draws, setup, key=split[3])
             problems += _about_tail(draws, summary, tail)
             if callable(h := setup.sampler.step_size) or _scheduled(setup.sampler):
                 notes.append("Chains of half the step were not run: a setting follows a schedule.")
@@ -88,7 +91,7 @@ def _diagnosis(draws: "Draws", effort: float, seed: int | Key[Array, ""], progre
     thermostat = _thermostat(draws)
     blocks = tuple(_blocks(draws, summary, temperatures, halving))
     problems += _about_variance(draws, summary, blocks, temperatures, halving)
-    problems += _about_means(summary, halving)
+    problems += _about_means(draws, summary, halving)
     problems += _about_modes(draws, summary, modes)
     notes += _about_xi(thermostat)
     verdict = _no_fault(temperatures, halving)
@@ -194,16 +197,18 @@ def _about_variance(
         yield f"{next(text for size, text in faults if 2 * size >= largest)}: {_repair(draws)}"
 
 
-def _about_means(summary: Summary, halving: Halving | None) -> Iterator[str]:
+def _about_means(draws: "Draws", summary: Summary, halving: Halving | None) -> Iterator[str]:
     if halving is None:
         return
     i = halving.means.worst()
     error = float(halving.means.value[i])
     if abs(error) > _MEAN_LIMIT and halving.means.stands_out(i):
         side = "high" if error > 0 else "low"
+        repair = draws.record.remedy if draws.record.is_tuned else "reduce step_size"
+        name = visible(summary.rows[i].name)
         yield (
-            f"the mean of `{summary.rows[i].name}` is about {abs(error):.2f} sd too {side}, judging by chains with "
-            "half the step: reduce step_size"
+            f"the mean of `{name}` is about {abs(error):.2f} sd too {side}, judging by chains with half the step: "
+            f"{repair}"
         )
 
 
@@ -213,11 +218,13 @@ def _about_tail(draws: "Draws", summary: Summary, tail: MissedTail | None) -> It
     point = _constrained(draws, tail.theta)
     i = tail.index if len(point) == sum(x.size for x in jax.tree.leaves(tail.theta)) else 0
     row = summary.rows[i]
+    given = not draws.record.is_tuned or draws.record.was_given("batch_size")
+    more = "leave batch_size to the warm-up, " if given else ""
     lower = "no lower" if tail.rise < 0.1 else f"only {math.exp(tail.rise):.2g} times lower"
     yield (
         f"the chains may be missing a tail, because almost no draw is near `{visible(row.name)}` = {point[i]:.3g}, "
-        f"where the density is {lower} than at the centre of the draws ({row.mean:.3g} ± {row.sd:.2g}): leave "
-        "batch_size to the warm-up, pass `gradient=iso.FullData()` and a sampler, or reparametrise"
+        f"where the density is {lower} than at the centre of the draws ({row.mean:.3g} ± {row.sd:.2g}): "
+        f"{more}pass `gradient=iso.FullData()` and a sampler, or reparametrise"
     )
 
 
@@ -270,15 +277,14 @@ def _thermostat(draws: "Draws") -> Thermostat | None:
 
 
 def _off(estimate: Estimate, i: int) -> str:
-    value, error = 100 * float(estimate.value[i]), 100 * float(estimate.error[i])
-    return f"about {abs(value):.0f} % too {'large' if value > 0 else 'small'} (± {error:.0f})"
+    return off(1 + float(estimate.value[i]), float(estimate.error[i]))
 
 
 def _repair(draws: "Draws") -> str:
     """Return what to change first if variances are off."""
     if draws.setup is not None and not draws.setup.kernel.minibatch.white:
         return "draw minibatches independently, for example with `iso.WithReplacement()`"
-    return draws.record.sampler.traits.remedy
+    return draws.record.remedy
 
 
 def _no_fault(temperatures: Heat | None, halving: Halving | None) -> str:

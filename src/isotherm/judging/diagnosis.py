@@ -71,10 +71,10 @@ class Diagnosis(Printed):
         from isotherm.terminal import Table
 
         table = Table(box=None, header_style="bold")
-        table.add_column("block")
+        table.add_column("block", overflow="fold")
         titles = ("size", "R-hat", "ess bulk", "ess tail", "T kinetic", "T by gradients")
         for title in (*titles, "variance, by h/2", "mean, by h/2"):
-            table.add_column(title, justify="right")
+            table.add_column(title, justify="right", no_wrap=True)
         for b in self.blocks:
             table.add_row(
                 b.name,

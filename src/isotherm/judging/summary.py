@@ -13,7 +13,7 @@ from jaxtyping import Float
 from isotherm.chains.advice import too_noisy
 from isotherm.draws.elements import elements_of, labels_of, unknown
 from isotherm.draws.to_pandas import pandas_for
-from isotherm.printed import Printed
+from isotherm.printed import Printed, beyond
 from isotherm.text import visible
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _ROUNDING_LIMIT, _FORCE_LIMIT = (
     0.03,
     0.03,
 )  # tolerated errors of positions and of forces, in standard deviations
+_R_HAT_LIMIT = 1.01
 _JUMP_LIMIT = 0.3  # tolerated difference of log-densities, besides the error of the integral, in units of T
 _TEMPERATURE_LIMIT = 0.05  # tolerated relative error of a temperature that is an average over all parameters
 
@@ -84,9 +85,7 @@ class Summary(Printed):
         table = Table(box=None, header_style="bold")
         table.add_column("parameter", overflow="fold")
         for title in ("mean", "sd", "5 %", "95 %", "ess bulk", "ess tail", "R-hat", "T"):
-            table.add_column(
-                title, justify="right", overflow="fold"
-            )  # a narrow window must not cut digits off
+            table.add_column(title, justify="right", no_wrap=True)
         rows = (*self.rows, *self.derived)
         shown = rows if len(rows) <= 20 else (*rows[:10], *rows[-10:])
         for row in shown:
@@ -175,14 +174,12 @@ def about_the_run(draws: "Draws") -> Iterator[str]:
     sampler, n, N = record.sampler, record.batch_size, record.num_data
     excess = too_noisy(sampler.traits, record.s or 0.0, sampler.step_size, n, N)
     if excess is not None:
-        yield f"{excess[0]}: {excess[1]}"
+        yield f"{excess[0]}: {record.remedy if record.is_tuned else excess[1]}"
     clipped = draws.stats.get("clipped_steps")
     if clipped is not None and np.max(clipped) > 0:
         friction = " or friction" if sampler.traits.friction is not None else ""
-        yield (
-            "the noise that the sampler adds was clipped, so some directions are too hot: reduce step_size or raise "
-            f"batch_size{friction}"
-        )
+        repair = record.remedy if record.is_tuned else f"reduce step_size or raise batch_size{friction}"
+        yield f"the noise that the sampler adds was clipped, so some directions are too hot: {repair}"
 
 
 def _about_arithmetic(draws: "Draws") -> Iterator[str]:
@@ -220,32 +217,33 @@ def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
     if not known:
         return
     worst = max(known, key=lambda row: row.r_hat)
-    if worst.r_hat > 1.01:
+    if worst.r_hat > _R_HAT_LIMIT:
+        r_hat = beyond(worst.r_hat, _R_HAT_LIMIT)
         yield (
-            f"R-hat of `{visible(worst.name)}` is {worst.r_hat:.3f}, above 1.01, so the chains disagree: run longer "
+            f"R-hat of `{visible(worst.name)}` is {r_hat}, above {_R_HAT_LIMIT}, so the chains disagree: run longer "
             "(if it stays high, they are in different modes or the model needs another parametrisation)"
         )
     least = min(known, key=lambda row: row.ess_bulk)
     if least.ess_bulk < 100 * chains:
         name = visible(least.name)
-        yield f"`{name}` has only {least.ess_bulk:.0f} effective draws, fewer than 100 per chain: run longer"
+        yield f"`{name}` has only {int(least.ess_bulk)} effective draws, fewer than 100 per chain: run longer"
 
 
 def _about_heat(draws: "Draws", summary: Summary) -> Iterator[str]:
     target, rows = summary.target_temperature, summary.rows
-    remedy = draws.record.sampler.traits.remedy
+    remedy = draws.record.remedy
     yield from about_the_kinetic_temperature(draws)
     heat = summary.configurational_temperature / target
     if not abs(heat - 1) <= _tolerance(summary):
         yield (
-            f"the configurational temperature is {heat:.3f} times its target, so variances are about {_off(heat)}: "
+            f"the configurational temperature is {heat:.3f} times its target, so variances are {off(heat)}: "
             f"{remedy}"
         )
     worst = max(rows, key=lambda row: abs(row.temperature - target) - 4 * row.temperature_error)
     if abs(worst.temperature - target) > 0.1 * target + 4 * worst.temperature_error:
         name, heat = coordinate(draws, worst.name), worst.temperature / target
         yield (
-            f"the temperature of {name} is {heat:.2f} times its target, so its variance is about {_off(heat)} "
+            f"the temperature of {name} is {heat:.2f} times its target, so its variance is {off(heat)} "
             f"(typical of uncontrolled noise that differs between directions): {remedy}"
         )
 
@@ -257,14 +255,20 @@ def about_the_kinetic_temperature(draws: "Draws") -> Iterator[str]:
         return
     heat = float(np.mean(kept[draws.complete], dtype=np.float64)) / draws.record.temperature
     if not abs(heat - 1) <= _TEMPERATURE_LIMIT:
-        cause = f"gradient noise heats the chains, so {draws.record.sampler.traits.remedy}"
+        cause = f"gradient noise heats the chains, so {draws.record.remedy}"
         if "xi" in draws.stats:
             cause = "the thermostat has not settled, so burn in longer"
         yield f"the kinetic temperature is {heat:.3f} times its target: {cause}"
 
 
-def _off(heat: float) -> str:
-    return f"{100 * abs(heat - 1):.0f} % too {'large' if heat > 1 else 'small'}"
+def off(heat: float, error: float | None = None) -> str:
+    """Return how far a variance is off, given its ratio to the right one, as a factor, with its standard error."""
+    if not heat > 0:  # estimates may be negative
+        return "far too small"
+    factor = max(heat, 1 / heat)
+    digits = 2 if factor < 10 else 0
+    spread = "" if error is None else f" (± {error / heat * factor:.{digits}f})"
+    return f"about {factor:,.{digits}f} times too {'large' if heat > 1 else 'small'}{spread}"
 
 
 def _tolerance(summary: Summary) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from isotherm.errors import missing_extra
 from isotherm.storage import replacing
+from isotherm.tables.csv_file import CsvFormat
 from isotherm.text import visible
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ _MISFIT = re.compile(
 )
 
 
-def convert(source: Path, target: Path, *, shuffle: int | None = None) -> int:
+def convert(source: Path, target: Path, *, shuffle: int | None = None, form: CsvFormat | None = None) -> int:
     """Write the rows of the CSV file `source` to the Parquet file `target`, and return their number.
 
-    `shuffle` is the seed of a permutation that is uniform over all orders. Types are those of the first 16 MB. A
-    column of integers there that holds other numbers later becomes one of float64, and the pass starts again.
-    Anything else that does not fit is an error with its column and line. `target` is replaced completely or not
-    at all.
+    `form` says how the text is read. `shuffle` is the seed of a permutation that is uniform over all orders.
+    Types are those of the first 16 MB. A column of integers there that holds other numbers later becomes one of
+    float64, and the pass starts again. Anything else that does not fit is an error with its column and line.
+    `target` is replaced completely or not at all.
     """
     try:
         import pyarrow  # noqa: F401
@@ -42,7 +43,7 @@ def convert(source: Path, target: Path, *, shuffle: int | None = None) -> int:
     types: dict[str, Any] = {}
     while True:
         try:
-            return _one_pass(source, target, types, shuffle)
+            return _one_pass(source, target, types, shuffle, CsvFormat() if form is None else form)
         except _Widen as widened:
             types[widened.column] = widened.type
 
@@ -52,10 +53,10 @@ class _Widen(Exception):  # noqa: N818, not an error
         self.column, self.type = column, kind
 
 
-def _one_pass(source: Path, target: Path, types: dict[str, Any], shuffle: int | None) -> int:
+def _one_pass(source: Path, target: Path, types: dict[str, Any], shuffle: int | None, form: CsvFormat) -> int:
     import pyarrow.parquet as pq
 
-    with contextlib.closing(_batches(source, types)) as batches:
+    with contextlib.closing(_batches(source, types, form)) as batches:
         first = next(batches)
         with replacing(target) as file, pq.ParquetWriter(file, first.schema) as writer:
             if shuffle is None:
@@ -115,20 +116,20 @@ def _with(first: "pa.RecordBatch", rest: Iterator["pa.RecordBatch"]) -> Iterator
     yield from rest
 
 
-def _batches(source: Path, types: dict[str, Any]) -> Generator["pa.RecordBatch"]:
+def _batches(source: Path, types: dict[str, Any], form: CsvFormat) -> Generator["pa.RecordBatch"]:
     """Yield the rows. Errors name the file, the column and the line."""
     import pyarrow as pa
     from pyarrow import csv
 
-    separator = "\t" if ".tsv" in source.suffixes else ","
     reading = {
         # Only without threads does an error have the number of its line.
-        "read_options": csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-        "parse_options": csv.ParseOptions(delimiter=separator),
+        "read_options": csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False, encoding=form.encoding),
+        "parse_options": csv.ParseOptions(delimiter=form.separator_of(source)),
     }
     names, rows = [], 0
     try:
-        with csv.open_csv(source, **reading) as probe:
+        numbers = csv.ConvertOptions(decimal_point=form.decimal)
+        with csv.open_csv(source, convert_options=numbers, **reading) as probe:
             names = probe.schema.names
             # Columns that are empty in all of the first block may hold numbers later.
             empty = {field.name: pa.float64() for field in probe.schema if pa.types.is_null(field.type)}
@@ -137,7 +138,7 @@ def _batches(source: Path, types: dict[str, Any]) -> Generator["pa.RecordBatch"]
                 f"The first line of {visible(str(source))} must give every column a different name; it has "
                 f"{visible(', '.join(names))}."
             )
-        conversion = csv.ConvertOptions(column_types=empty | types)
+        conversion = csv.ConvertOptions(column_types=empty | types, decimal_point=form.decimal)
         with csv.open_csv(source, convert_options=conversion, **reading) as reader:
             for batch in reader:
                 rows += len(batch)

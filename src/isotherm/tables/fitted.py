@@ -4,6 +4,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from isotherm.errors import must
+from isotherm.tables.csv_file import CsvFormat
+from isotherm.tables.reading import Reading
 from isotherm.typed_json import typed
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ class Fitted:
     - `classes`: the classes of the target, in order; with two, the model gives the probability of the second.
     - `class_counts`: the number of rows of each class.
     - `column_sd`: the standard deviations of the columns in `names`.
+    - `reading`: how text and dates are read as numbers.
+    - `csv`: how CSV files are read.
     """
 
     model: str
@@ -33,6 +37,8 @@ class Fitted:
     exposure: str | None = None
     offset: str | None = None
     degrees_of_freedom: float = 4.0
+    reading: Reading = dataclasses.field(default_factory=Reading)
+    csv: CsvFormat = dataclasses.field(default_factory=CsvFormat)
 
 
 def fitted(draws: "Draws") -> Fitted:
@@ -46,8 +52,8 @@ def fitted(draws: "Draws") -> Fitted:
             "draws",
             "from a regression that `isotherm sample` knows by name",
             record.get("function"),
-            "For your own model, write what it predicts as a function of parameters and rows, and call "
-            "`iso.predict(draws, function, rows)` in Python.",
+            "For your own model, write what it predicts as a function of parameters and rows, and name it by "
+            "`isotherm predict --function`, or call `iso.predict(draws, function, rows)` in Python.",
         )
     fields = {name.replace(" ", "_"): value for name, value in record.items()}
     fields["names"] = draws.labels["coefficients"][-1][1:]

@@ -19,6 +19,7 @@ from isotherm.scores.regression import RegressionScores, regression
 from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.new_rows import NewRows, NewTable
+from isotherm.tables.reading import ReadTable
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.survey import chunk_length, progressing
 from isotherm.tables.table import MemoryTable, Table
@@ -100,6 +101,7 @@ def forecasts(
     if not 0 < interval < 1:
         raise must("interval", "a probability between 0 and 1", interval)
     check_count("seed", seed, minimum=0)
+    table = table if model.reading.is_plain else ReadTable(table, model.reading)
     new = NewTable(model, table, missing=missing)
     length = chunk_length(table, new.names) if length is None else length
     for rows, columns in progressing(table, new.names, length, title="pass 1 of 2: checks", show=progress):

@@ -12,7 +12,7 @@ from isotherm.data.sources.parquet_columns import check_schemas
 from isotherm.data.sources.parquet_groups import RowGroups
 from isotherm.data.sources.streams import ahead
 from isotherm.errors import missing_extra
-from isotherm.tables.table import BOOLEANS, NUMBERS, OTHER, TEXT, Table, joined
+from isotherm.tables.table import BOOLEANS, DATES, NUMBERS, OTHER, TEXT, Table, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
 class ParquetTable(Table):
-    """The columns of Parquet files. Integers with missing values are floats, and decimals and dates are text."""
+    """The columns of Parquet files. Integers with missing values are floats, and decimals are text."""
 
     def __init__(self, path: str | Path | Sequence[str | Path], *, filesystem: Any = None) -> None:
         try:
@@ -114,6 +114,8 @@ def _kind(kind: "pa.DataType") -> str:
         return BOOLEANS
     if types.is_integer(kind) or types.is_floating(kind):
         return NUMBERS
-    if types.is_nested(kind) or types.is_timestamp(kind) or types.is_duration(kind):
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return DATES
+    if types.is_nested(kind) or types.is_duration(kind):
         return OTHER
     return TEXT

@@ -2,43 +2,46 @@
 
 import hashlib
 import os
-import warnings
 from pathlib import Path
 
 import numpy as np
 
 from isotherm.errors import must
 from isotherm.tables.convert import text_bytes
+from isotherm.tables.csv_file import CSV_SUFFIXES, CsvFormat, read_csv
 from isotherm.tables.npy_table import NpyTable
-from isotherm.tables.parquet_table import ParquetTable, column_values
+from isotherm.tables.parquet_table import ParquetTable
 from isotherm.tables.table import MemoryTable, Table
 from isotherm.text import visible
 
 _PARQUET = (".parquet", ".parq", ".pq")
-_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *_PARQUET, ".npz", ".npy")
+_SUFFIXES = (*CSV_SUFFIXES, *_PARQUET, ".npz", ".npy")
 _LARGE_BYTES = 2**26  # of an `.npy` file that is not loaded
 
 
-def open_table(path: str | os.PathLike[str]) -> Table:
+def open_table(path: str | os.PathLike[str], csv: CsvFormat | None = None) -> Table:
     """Return the table in a file, a folder of Parquet files, or an object store such as `s3://bucket/folder`.
 
     Parquet files and large `.npy` files are read when their rows are needed. Others are loaded, as by `read_table`.
     """
     path = os.fspath(path)
+    _check_is_csv(path, csv)
     if "://" in path or Path(path).is_dir() or path.lower().endswith(_PARQUET):
         return ParquetTable(path)
     if path.lower().endswith(".npy") and Path(path).is_file() and Path(path).stat().st_size > _LARGE_BYTES:
         return NpyTable(Path(path))
-    return read_table(path)
+    return read_table(path, csv)
 
 
-def read_table(path: str | os.PathLike[str]) -> MemoryTable:
+def read_table(path: str | os.PathLike[str], csv: CsvFormat | None = None) -> MemoryTable:
     """Return the table in a file, with all of its columns in memory, by name in `columns`.
 
-    The suffix gives the format. The first line of a CSV file names the columns. Arrays of an `.npz` file may have
-    further axes after the rows. The array of an `.npy` file without field names is called `x`.
+    The suffix gives the format. The first line of a CSV file names the columns, and `csv` says how its text is read.
+    Arrays of an `.npz` file may have further axes after the rows. The array of an `.npy` file without field names is
+    called `x`.
     """
     path = os.fspath(path)
+    _check_is_csv(path, csv)
     if "://" in path or Path(path).is_dir() or path.lower().endswith(_PARQUET):
         return _loaded(ParquetTable(path), path)
     path = Path(path)
@@ -48,7 +51,7 @@ def read_table(path: str | os.PathLike[str]) -> MemoryTable:
     if suffix is None:
         raise must("path", f"a folder, or a file that ends in {', '.join(_SUFFIXES)}", str(path))
     try:
-        columns = _read(path, suffix)
+        columns = _read(path, suffix, CsvFormat() if csv is None else csv)
     except ValueError as error:
         raise ValueError(f"{visible(str(path))} cannot be read: {visible(str(error))}") from error
     lengths = {len(x) if x.ndim else 0 for x in columns.values()}
@@ -63,35 +66,15 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read(path: Path, suffix: str) -> dict[str, np.ndarray]:
+def _read(path: Path, suffix: str, form: CsvFormat) -> dict[str, np.ndarray]:
     if suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     if suffix == ".npy":
         array = np.load(path, allow_pickle=False)
         return {n: array[n] for n in array.dtype.names} if array.dtype.names else {"x": array}
-    import pandas as pd
-
     _check_fits(path)
-    options = {"sep": "\t" if suffix.startswith(".tsv") else ",", "skipinitialspace": True}
-    # pandas would rename a second column of the same name, and number one without a name.
-    header = pd.read_csv(path, nrows=1, header=None, dtype=str, na_filter=False, **options)
-    names = [str(name).strip() for name in header.iloc[0]]
-    # Read in one chunk: in several, a column may be numbers in one and text in the next.
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, index_col=False, low_memory=False, **options)
-    except pd.errors.ParserWarning as error:
-        raise ValueError(
-            f"every line must have as many fields as the first, {len(names)}; some have more. Look for a "
-            "comma at the end of a line, or a column without a name."
-        ) from error
-    if len(set(names)) < len(names) or "" in names:
-        raise ValueError(
-            f"its first line must give every column a different name; got {visible(', '.join(names))}"
-        )
-    return {str(name).strip(): column_values(frame[name]) for name in frame.columns}
+    return read_csv(path, form)
 
 
 def _loaded(table: ParquetTable, path: str) -> MemoryTable:
@@ -104,6 +87,21 @@ def _loaded(table: ParquetTable, path: str) -> MemoryTable:
     names = list(table.kinds)
     (columns,) = (columns for _, columns in table.chunks(names, table.num_rows))
     return MemoryTable(columns, table.describe())
+
+
+def is_csv(path: str) -> bool:
+    """Return whether a path names a CSV file."""
+    return "://" not in path and path.lower().endswith(CSV_SUFFIXES)
+
+
+def _check_is_csv(path: str, csv: CsvFormat | None) -> None:
+    """Refuse the format of a CSV file for a file of another kind."""
+    if csv is None or is_csv(path):
+        return
+    for name in ("separator", "encoding"):
+        value = getattr(csv, name)
+        if value != getattr(CsvFormat(), name):
+            raise must(name, "left out except for CSV files", value, f"The table is {visible(path)}.")
 
 
 def _check_fits(path: Path) -> None:

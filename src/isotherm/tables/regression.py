@@ -18,10 +18,13 @@ from isotherm.tables.checks import check_column
 from isotherm.tables.encoded import EncodedSource
 from isotherm.tables.families import COUNTS, MODELS, SCALES, Likelihood, LogPrior, Params, Prior
 from isotherm.tables.reader import open_table
+from isotherm.tables.reading import ReadTable, read_table_as
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.survey import survey
 from isotherm.tables.table import MemoryTable, Table
 from isotherm.transforms import Positive
+
+_OWN = "In a spec, `function` in place of `model` names a function that returns a model of your own."
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +55,10 @@ def regression(
     exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
     missing: str = "refuse",
+    numbers: Sequence[str] = (),
+    decimal: str = ".",
+    missing_values: Sequence[str] = (),
+    dates: Mapping[str, str] | None = None,
     positive: str | int | float | None = None,
     exposure: str | None = None,
     offset: str | None = None,
@@ -71,6 +78,10 @@ def regression(
       Text columns, and those in `categorical`, become one column per level, compared with the first level.
     - `missing`: what to do with rows that have no value in a column that is used. `"refuse"` raises an error,
       `"drop"` leaves them out.
+    - `numbers`: columns of text such as $1,234 or 12 kg that are read as numbers, and `decimal`, the mark in them.
+    - `missing_values`: texts that stand for a missing value, such as `["?"]`.
+    - `dates`: the form of the dates in columns of text, such as `{"day": "%d/%m/%Y"}`. Dates become days since the
+      first of January of the year of the first date. Columns of dates such as 2024-03-01 need not be named.
     - `exposure`: a column that multiplies the rate of a count, such as person-years.
     - `offset`: a column added to the linear predictor.
     - `weights`: a column that multiplies the log-likelihood of its row.
@@ -79,7 +90,7 @@ def regression(
     """
     prior = Prior() if prior is None else prior
     if model not in MODELS:
-        raise must("model", f"one of {', '.join(MODELS)}", model)
+        raise must("model", f"one of {', '.join(MODELS)}", model, _OWN)
     if missing not in ("refuse", "drop"):
         raise must("missing", '"refuse" or "drop"', missing)
     _check(model, positive=positive, exposure=exposure, offset=offset)
@@ -87,6 +98,15 @@ def regression(
     special = {role: name for role, name in special.items() if name is not None}
     table = _table(columns)
     features = _features(table.kinds, {"target": target} | special, features, exclude, categorical)
+    table, reading = read_table_as(
+        table,
+        features,
+        categorical=categorical,
+        numbers=numbers,
+        decimal=decimal,
+        missing_values=missing_values,
+        dates={} if dates is None else dates,
+    )
     source = survey(
         table,
         model,
@@ -129,7 +149,9 @@ def regression(
         description |= {"classes": response.classes, "class counts": response.class_counts}
     description |= {"degrees of freedom": prior.degrees_of_freedom} if model == "student-t" else {}
     description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
-    data = source.in_memory() if isinstance(table, MemoryTable) else source
+    description |= {} if reading.is_plain else {"reading": dataclasses.asdict(reading)}
+    in_memory = isinstance(table.table if isinstance(table, ReadTable) else table, MemoryTable)
+    data = source.in_memory() if in_memory else source
     return Regression(posterior, data, init, {"coefficients": labels}, description)
 
 
@@ -165,8 +187,8 @@ def _features(
 
 def _check(model: str, *, positive: Any, exposure: str | None, offset: str | None) -> None:
     if exposure is not None and model not in COUNTS:
-        raise must("exposure", f"left out except for {' and '.join(COUNTS)}", exposure)
+        raise must("exposure", f"left out except for {' and '.join(COUNTS)}", exposure, _OWN)
     if offset is not None and model == "softmax":
-        raise must("offset", "left out for softmax", offset)
+        raise must("offset", "left out for softmax", offset, _OWN)
     if positive is not None and model != "logistic":
         raise must("positive", "left out except for logistic", positive)

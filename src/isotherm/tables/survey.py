@@ -1,7 +1,7 @@
 """The first pass over a table: every value that is used is checked, and how rows are encoded is found out."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool
@@ -97,7 +97,7 @@ def survey(
 
 def progressing(
     table: Table, names: Sequence[str], length: int, *, title: str, show: bool
-) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+) -> Generator[tuple[np.ndarray, dict[str, np.ndarray]]]:
     """Yield the rows of a table, `length` at a time. A terminal shows the title, and how fast a file is read."""
     size, began, done = table.file_bytes(names), time.perf_counter(), 0
     with Progress(title, table.num_rows, show=show and size > 0) as bar:

@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from isotherm.errors import must
 
 Columns = Mapping[str, np.ndarray]
-NUMBERS, BOOLEANS, TEXT, OTHER = "numbers", "booleans", "text", "other"
+NUMBERS, BOOLEANS, TEXT, DATES, OTHER = "numbers", "booleans", "text", "dates", "other"
 
 
 class Table(abc.ABC):
@@ -112,8 +112,9 @@ def kind_of(values: np.ndarray) -> str:
     import pandas as pd
 
     if values.dtype == object:
-        return BOOLEANS if pd.api.types.infer_dtype(values, skipna=True) in ("boolean", "empty") else TEXT
-    kinds = {"b": BOOLEANS, "U": TEXT, "S": TEXT} | dict.fromkeys("iuf", NUMBERS)
+        found = {"boolean": BOOLEANS, "empty": BOOLEANS, "date": DATES, "datetime": DATES}
+        return found.get(pd.api.types.infer_dtype(values, skipna=True), TEXT)
+    kinds = {"b": BOOLEANS, "U": TEXT, "S": TEXT, "M": DATES} | dict.fromkeys("iuf", NUMBERS)
     return kinds.get(values.dtype.kind, OTHER)
 
 

@@ -1,0 +1,1 @@
+"""What is wrong with a table, found in one pass, and a spec that samples it all the same."""

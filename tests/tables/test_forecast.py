@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+from isotherm.prediction import blocks as module
 from isotherm.tables.families import COUNTS, MODELS
 from isotherm.tables.fitted import fitted
 from isotherm.tables.forecast import forecast, outcomes
@@ -157,6 +158,16 @@ def test_blocks_of_rows_give_what_all_rows_at_once_give(model):
         else:
             np.testing.assert_allclose(parts.columns[name], values, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(parts.log_likelihood.rows, whole.log_likelihood.rows, rtol=1e-5, atol=1e-5)
+
+
+def test_draws_that_do_not_fit_on_the_device_are_used_in_pieces(monkeypatch):
+    draws, new = made_forecast("logistic"), NEW | {"y": target("logistic", ROWS)}
+    whole = forecast(draws, new)
+    monkeypatch.setattr(module, "_PARAMETERS", 1000)
+    pieces = forecast(draws, new)
+    np.testing.assert_allclose(pieces.columns["low"], whole.columns["low"], rtol=1e-5)
+    np.testing.assert_allclose(pieces.expected.sd, whole.expected.sd, rtol=1e-5)
+    np.testing.assert_allclose(pieces.log_likelihood.rows, whole.log_likelihood.rows, rtol=1e-5)
 
 
 def test_every_row_has_its_own_noise():

@@ -11,7 +11,7 @@ from isotherm.draws import Draws
 from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.prediction.blocks import blocks, chosen, in_a_row
-from isotherm.prediction.likelihood import LogLikelihood, log_likelihood
+from isotherm.prediction.likelihood import LogLikelihood, log_likelihood, refuse_nan
 from isotherm.prediction.record import Prediction, joined, over_draws
 from isotherm.scores.classification import ClassificationScores, classification
 from isotherm.scores.regression import RegressionScores, regression
@@ -19,6 +19,7 @@ from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.new_rows import NewRows, NewTable
 from isotherm.tables.reading import ReadTable
+from isotherm.tables.responses import Responses, responses
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.survey import chunk_length, progressing
 from isotherm.tables.table import MemoryTable, Table
@@ -126,35 +127,48 @@ def _predicted(
     likelihood = Likelihood(standard, model.model, model.degrees_of_freedom)
     data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
     params = in_a_row(draws)
-    expected_parts, outcome_parts = [], []
-    for which, values in (
-        blocks(likelihood.expected, params, data, rows_at_once=rows_at_once)
-        if len(rows.x)
-        else _no_values(model, params)
-    ):
+    expected_parts, outcome_parts, densities = [], [], []
+    for which, values, density in _values(likelihood, params, data, rows, rows_at_once):
         expected_parts.append(over_draws(values, levels))
+        densities.append(density)
         if model.model not in CLASSES:
             new = outcomes(model, values, params, [(seed, int(row)) for row in rows.numbers[which]])
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
     expected = joined(expected_parts)
     outcome = _outcome(model, joined(outcome_parts), expected) if outcome_parts else None
-    scores = _scores(model, rows, expected, outcome) if rows.y is not None else None
+    scores = found = None
+    if rows.y is not None:
+        scores = _scores(model, rows, expected, outcome)
+        found = _log_likelihood(draws, likelihood, data, rows, densities, rows_at_once)
     return Forecast(
         model,
         {name: _in_place(x, rows.complete) for name, x in _columns(model, expected, outcome).items()},
         rows.complete,
         expected,
         outcome,
-        None if scores is None else _log_likelihood(draws, likelihood, data, rows, rows_at_once),
+        found,
         scores,
     )
 
 
-def _no_values(model: Fitted, params: Mapping[str, np.ndarray]) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield what `blocks` would for no rows."""
-    classes = (len(model.classes),) if model.model == "softmax" else ()
+def _values(
+    likelihood: Likelihood,
+    params: Mapping[str, np.ndarray],
+    data: dict[str, np.ndarray],
+    rows: NewRows,
+    rows_at_once: int | None,
+) -> Iterator[Responses]:
+    """Return the expected responses at every draw, some rows at a time."""
     coefficients = params["coefficients"]
-    yield slice(0, 0), np.empty((len(coefficients), 0, *classes), coefficients.dtype)
+    if len(rows.x) == 0:
+        classes = () if likelihood.model != "softmax" else (coefficients.shape[1] + 1,)
+        nothing = np.empty((len(coefficients), 0, *classes), coefficients.dtype)
+        return iter([Responses(slice(0, 0), nothing, np.empty(0))])
+    if likelihood.model != "softmax":
+        y = {} if rows.y is None else {"y": rows.y.astype(np.float32)}
+        return responses(likelihood, params, data | y, rows_at_once=rows_at_once)
+    found = blocks(likelihood.expected, params, data, rows_at_once=rows_at_once)
+    return (Responses(which, values, None) for which, values in found)
 
 
 def outcomes(
@@ -227,11 +241,20 @@ def _scores(
 
 
 def _log_likelihood(
-    draws: Draws, likelihood: Likelihood, data: dict[str, np.ndarray], rows: NewRows, rows_at_once: int | None
+    draws: Draws,
+    likelihood: Likelihood,
+    data: dict[str, np.ndarray],
+    rows: NewRows,
+    densities: list[np.ndarray | None],
+    rows_at_once: int | None,
 ) -> LogLikelihood:
+    """Return the log predictive densities of the rows whose target is known."""
     assert rows.y is not None
     known = ~np.isnan(rows.y)
-    kind = np.int32 if likelihood.model == "softmax" else np.float32
-    known_rows = {name: x[known] for name, x in (data | {"y": rows.y}).items()}
-    known_rows["y"] = known_rows["y"].astype(kind)
+    given = [x for x in densities if x is not None]
+    if given:
+        values = np.concatenate(given)[known]
+        refuse_nan(values, slice(0, len(values)))
+        return LogLikelihood(values, draws.num_chains * draws.num_draws)
+    known_rows = {name: x[known] for name, x in data.items()} | {"y": rows.y[known].astype(np.int32)}
     return log_likelihood(draws, Posterior(likelihood, batched=True), known_rows, rows_at_once=rows_at_once)

@@ -1,0 +1,62 @@
+"""Responses of a regression for new rows: one matrix product gives the linear predictor at all draws."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from isotherm.prediction.blocks import ahead, evaluated, log_mean, mean_exp
+from isotherm.sums import precision
+from isotherm.tables.families import Likelihood
+
+
+class Responses(NamedTuple):
+    """Expected responses of some rows at every draw, and the log predictive density of each row if `y` is given."""
+
+    rows: slice
+    values: Float[np.ndarray, "draw row"]
+    log_likelihood: Float[np.ndarray, " row"] | None
+
+
+def responses(
+    likelihood: Likelihood,
+    params: Mapping[str, np.ndarray],
+    data: Mapping[str, np.ndarray],
+    *,
+    rows_at_once: int | None = None,
+) -> Iterator[Responses]:
+    """Yield the responses of some rows after those of others. For all models but `softmax`.
+
+    `data` has `x`, the columns minus the center of `likelihood`, and may have `offset` and `y`. The values of a row
+    at all draws are contiguous in memory, which makes sorting them several times faster.
+    """
+    slopes = params["coefficients"][:, 1:]
+    center = np.asarray(likelihood.standard.center, np.float64)
+    intercept = params["coefficients"][:, 0] + slopes @ center
+    linear = {**params, "slopes": slopes, "intercept": intercept.astype(slopes.dtype)}
+    del linear["coefficients"]
+    one_draw = lambda p, rows: rows["x"] @ p["slopes"]
+    kind = lambda *_: _Responses(likelihood)
+    for rows, pieces in ahead(evaluated(kind, one_draw, linear, dict(data), rows_at_once=rows_at_once)):
+        count, values = rows.stop - rows.start, [np.asarray(piece[0]) for piece in pieces]
+        joined = values[0] if len(values) == 1 else np.concatenate(values, axis=1)
+        found = log_mean([piece[1] for piece in pieces])[:count] if "y" in data else None
+        yield Responses(rows, joined[:count].T, found)
+
+
+class _Responses(eqx.Module):
+    """The responses (row, draw) of a block of rows, and what `mean_exp` makes of their log-densities."""
+
+    likelihood: Likelihood
+
+    @precision.exact
+    def __call__(self, rows: dict[str, Array], draws: tuple[dict[str, Array], None]) -> PyTree[Array]:
+        params = {name: x if x.ndim == 2 else x[None] for name, x in draws[0].items()}
+        eta = rows["x"] @ params["slopes"].T + params["intercept"]
+        eta = eta + rows["offset"][:, None] if "offset" in rows else eta
+        values = self.likelihood.response(eta)
+        if "y" not in rows:
+            return values, None
+        return values, mean_exp(self.likelihood.log_density(eta, rows["y"][:, None], params).T)

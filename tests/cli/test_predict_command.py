@@ -57,7 +57,7 @@ def test_a_line_for_each_row_in_order(model, name, folder, capsys):
     assert out[0] == f"{draws.about.title}: 20 rows, 800 draws"
     assert out[-1] == f"predictions {name}: {', '.join(exact)}"
     assert ("`probability` is the probability of y = b" in out) is (model == "logistic")
-    assert len(out) == 2 + (model == "logistic")
+    assert len(out) == 2 + (model == "logistic") + (model == "softmax")  # where a class is hardly predicted
 
 
 def test_counts_are_written_as_integers(folder):
@@ -87,6 +87,25 @@ def test_scores_are_printed_if_the_table_has_the_target(model, folder, capsys):
     out = capsys.readouterr().out
     assert "scored against `y` of the table\nlog predictive density per row: " in out
     assert ("rmse" if model == "linear" else "accuracy") in out
+
+
+def test_a_cost_or_a_threshold_decides(folder, capsys):
+    save(made_forecast("logistic"))
+    pd.DataFrame(NEW | {"y": target("logistic", ROWS)}).to_csv("new.csv", index=False)
+    assert main(["predict", "run", "new.csv", "--cost", "false_negative=3,false_positive=1"]) == 0
+    out = capsys.readouterr().out
+    assert "b is predicted where its probability is above 0.25\n" in out
+    assert "rows with b" in out
+    found = read()
+    assert found["predicted"].tolist() == ["b" if p > 0.25 else "a" for p in found["probability"]]
+    assert main(["predict", "run", "new.csv", "--threshold", "0.9", "--force", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["rows_predicted"]["b"] == (found["probability"] > 0.9).sum()
+    assert record["rows_expected"]["b"] == pytest.approx(found["probability"].sum(), rel=1e-4)
+    assert sum(sum(row.values()) for row in record["confusion"].values()) == ROWS
+    with pytest.raises(SystemExit):
+        main(["predict", "run", "new.csv", "--cost", "yes"])
+    assert "must be costs by class, such as yes=10,no=1; got yes" in capsys.readouterr().err
 
 
 def test_json_is_one_object_and_nothing_else(folder, capsys):

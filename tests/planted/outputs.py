@@ -64,7 +64,7 @@ OUTPUTS = (
     Bug(
         "counts-rounded-inwards",
         "The ends of intervals of counts are rounded inwards.",
-        "_outcome",
+        "outcome_of",
         "np.stack([np.floor(low), np.ceil(high)])",
         "np.stack([np.ceil(low), np.floor(high)])",
         ("test_forecast.py",),

@@ -5,15 +5,11 @@ import dataclasses
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from isotherm.cli.arguments import Subparsers, add_command, add_csv, csv_options, probability, seed
+from isotherm.cli.arguments import Subparsers, add_command, add_csv, costs, csv_options, probability, seed
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.progress import Progress
 from isotherm.signals import deferred
-
-if TYPE_CHECKING:
-    from isotherm.tables.scored import Scored
 
 _SUFFIXES = (".csv", ".parquet")
 
@@ -56,6 +52,20 @@ def add_predict(commands: Subparsers) -> None:
         default="refuse",
         help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
+    parser.add_argument(
+        "--threshold",
+        type=probability,
+        metavar="P",
+        help="predict the second of two classes if its probability is above P (default: 0.5, which predicts the more "
+        "probable class: where one is rare, often the other one in every row)",
+    )
+    parser.add_argument(
+        "--cost",
+        type=costs,
+        metavar="CLASS=COST,...",
+        help="predict the class of least expected cost, given what it costs to miss each class (default: 1), such as "
+        "yes=10,no=1; for two classes also false_negative=10,false_positive=1, the second being the positive one",
+    )
     add_csv(parser, "as in the spec of the run")
     parser.add_argument(
         "--function",
@@ -92,8 +102,10 @@ def _run(options: argparse.Namespace) -> int:
     with Progress("reading the draws", show=not options.json):
         from isotherm.cli.folder import read_run
         from isotherm.cli.predict_own import predict_own
+        from isotherm.cli.predicted import class_record, scores_of, sentences
         from isotherm.cli.written import write_predictions
         from isotherm.tables.csv_file import CsvFormat
+        from isotherm.tables.decision import decision_of
         from isotherm.tables.fitted import fitted
         from isotherm.tables.forecast import forecasts
         from isotherm.tables.reader import is_csv, open_table
@@ -106,6 +118,7 @@ def _run(options: argparse.Namespace) -> int:
         return predict_own(options, draws, assessment.problems, assessment.verdict, form)
     scored = Scored()
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
+    decision = decision_of(model, options.threshold, options.cost)
     form = dataclasses.replace(model.csv, **given) if is_csv(options.table) or given else None
     with Progress("reading the new rows", show=not options.json):
         table = open_table(options.table, form)
@@ -115,19 +128,16 @@ def _run(options: argparse.Namespace) -> int:
         interval=options.interval,
         seed=options.seed,
         missing=options.missing,
+        threshold=options.threshold,
+        costs=options.cost,
         progress=True,
     )
     names, num_draws = write_predictions(options.out, parts, scored)
     code = 1 if assessment.problems else 0
     if code:
         complain(assessment.verdict)
-    tell(f"{draws.about.title}: {scored.rows:,} rows, {num_draws:,} draws")
-    if scored.empty:
-        tell(f"{scored.empty:,} rows have a missing value; their predictions are empty")
-    if model.model == "logistic":
-        tell(f"`probability` is the probability of {model.target} = {model.classes[1]}")
-    if scored.scores is not None:
-        tell(f"\nscored against `{model.target}` of the table\n{scored.density}{scored.scores}")
+    for sentence in sentences(scored, model, draws.about.title, num_draws, decision):
+        tell(sentence)
     tell(f"predictions {options.out}: {', '.join(names)}")
     if options.json:
         from isotherm.reporting.to_json import plain
@@ -141,38 +151,13 @@ def _run(options: argparse.Namespace) -> int:
             "rows_without_prediction": scored.empty,
             "interval": options.interval,
             "columns": names,
-            "classes": list(model.classes),
-            "scores": _scores(scored),
+            **class_record(scored, model, decision),
+            "scores": scores_of(scored),
             "seconds": round(time.perf_counter() - began, 1),
             "files": [str(options.out)],
         }
         say(json.dumps(plain(record)))
     return code
-
-
-def _scores(scored: "Scored") -> dict[str, Any] | None:
-    """Return the scores by name; each error is the standard error over rows."""
-    from isotherm.scores.regression import RegressionScores
-
-    density, scores = scored.density, scored.scores
-    if density is None or scores is None:
-        return None
-    record = {
-        "rows": scores.num_rows,
-        "log_likelihood": density.mean,
-        "log_likelihood_error": density.standard_error,
-    }
-    if isinstance(scores, RegressionScores):
-        (interval,) = scores.intervals
-        record |= {"rmse": scores.rmse, "crps": scores.crps}
-        return record | {
-            "coverage": interval.coverage,
-            "coverage_error": interval.error,
-            "width": interval.width,
-        }
-    record |= {"accuracy": scores.accuracy, "accuracy_error": scores.accuracy_error}
-    record |= {"brier": scores.brier, "brier_error": scores.brier_error}
-    return record | {"calibration_error": scores.calibration_error}
 
 
 _EXAMPLE = """\
@@ -188,10 +173,11 @@ columns of the output:
     probability          posterior mean of the probability of the second
                          class, or of `positive` in the spec
     low, high            interval of that probability: how precisely it is known
-    predicted            the more probable class
+    predicted            the more probable class, or the one that --threshold or
+                         --cost decides for
   for three or more classes (softmax)
     probability_CLASS    posterior mean of the probability of each class
-    predicted            the most probable class
+    predicted            the most probable class, or the one of least --cost
   in CSV files an apostrophe goes before text that a spreadsheet would take
   for a formula
 
@@ -199,6 +185,7 @@ example:
   isotherm sample spec.toml --out run
   isotherm predict run new.csv --out predictions.csv
   isotherm predict run new.csv --out wide.parquet --interval 0.99
+  isotherm predict run new.csv --cost false_negative=10,false_positive=1
 
 exit status:
   0  the predictions are written

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
@@ -15,16 +15,16 @@ from isotherm.prediction.likelihood import LogLikelihood, log_likelihood, refuse
 from isotherm.prediction.record import Prediction, joined, over_draws
 from isotherm.scores.classification import ClassificationScores, classification
 from isotherm.scores.regression import RegressionScores, regression
-from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
+from isotherm.tables.decision import Decision, decision_of
+from isotherm.tables.families import CLASSES, Likelihood
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.new_rows import NewRows, NewTable
+from isotherm.tables.outcomes import outcome_of, outcomes
 from isotherm.tables.reading import ReadTable
 from isotherm.tables.responses import Responses, responses
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.survey import chunk_length, progressing
 from isotherm.tables.table import MemoryTable, Table
-
-_LARGE = 1e15  # expected count above which a Poisson variable equals it to 7 digits
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,10 +36,13 @@ class Forecast:
       count, `mean`, `mean_low` and `mean_high` are the posterior mean and interval of the expected response; `low`
       and `high` are the interval of a new observation, noise included, and are counts if observations are. For two
       classes, `probability`, `low` and `high` are the posterior mean and interval of the probability of the second;
-      for more there is one `probability_CLASS` each. `predicted` is the most probable class.
+      for more there is one `probability_CLASS` each. `predicted` is the class of least expected cost, by default the
+      most probable one.
     - `complete`: which rows have no missing value. The remaining attributes are for these rows.
     - `expected`: expected responses or probabilities, as `iso.predict` returns them.
     - `outcome`: new observations; `None` for classes.
+    - `codes`, `y`: the index of the predicted class, `None` for other models; the target, NaN where it is unknown,
+      `None` if the table has none.
     - `log_likelihood`, `scores`: for the rows whose target the table has; `None` if it has none.
     """
 
@@ -50,6 +53,8 @@ class Forecast:
     outcome: Prediction | None
     log_likelihood: LogLikelihood | None
     scores: RegressionScores | ClassificationScores | None
+    codes: Int[np.ndarray, " n"] | None = None
+    y: Float[np.ndarray, " n"] | None = None
 
 
 def forecast(
@@ -59,6 +64,8 @@ def forecast(
     interval: float = 0.9,
     seed: int = 0,
     missing: str = "refuse",
+    threshold: int | float | None = None,
+    costs: Mapping[str, int | float] | None = None,
     rows_at_once: int | None = None,
 ) -> Forecast:
     """Return the predictions of the regression behind `draws` for the rows of a new table.
@@ -74,10 +81,22 @@ def forecast(
       and exposure and offset if the model has them. If the target is among them, the predictions are scored.
     - `interval`: probability of the central intervals.
     - `missing`: `"refuse"` refuses rows with a missing value; `"empty"` makes no prediction for them.
+    - `threshold`: the probability of the second of two classes above which it is predicted.
+    - `costs`: in its place, what it costs to predict another class for a row of each class, such as
+      `{"yes": 10, "no": 1}`; 1 for those that are left out. The class of least expected cost is predicted.
     """
     table = MemoryTable(columns)
-    options = {"interval": interval, "seed": seed, "missing": missing, "rows_at_once": rows_at_once}
-    (whole,) = forecasts(draws, table, **options, length=table.num_rows)
+    (whole,) = forecasts(
+        draws,
+        table,
+        interval=interval,
+        seed=seed,
+        missing=missing,
+        threshold=threshold,
+        costs=costs,
+        rows_at_once=rows_at_once,
+        length=table.num_rows,
+    )
     return whole
 
 
@@ -88,6 +107,8 @@ def forecasts(
     interval: float = 0.9,
     seed: int = 0,
     missing: str = "refuse",
+    threshold: int | float | None = None,
+    costs: Mapping[str, int | float] | None = None,
     rows_at_once: int | None = None,
     length: int | None = None,
     progress: bool = False,
@@ -101,6 +122,7 @@ def forecasts(
     if not 0 < interval < 1:
         raise must("interval", "a probability between 0 and 1", interval)
     check_count("seed", seed, minimum=0)
+    decision = decision_of(model, threshold, costs)
     table = table if model.reading.is_plain else ReadTable(table, model.reading)
     new = NewTable(model, table, missing=missing)
     length = chunk_length(table, new.names) if length is None else length
@@ -111,7 +133,7 @@ def forecasts(
     levels = ((1 - interval) / 2, (1 + interval) / 2)
     title = "pass 2 of 2: predictions"
     for rows, columns in progressing(table, new.names, length, title=title, show=progress):
-        yield _predicted(draws, model, new.rows(columns, rows), levels, seed, rows_at_once)
+        yield _predicted(draws, model, new.rows(columns, rows), levels, decision, seed, rows_at_once)
 
 
 def _predicted(
@@ -119,6 +141,7 @@ def _predicted(
     model: Fitted,
     rows: NewRows,
     levels: tuple[float, float],
+    decision: Decision | None,
     seed: int,
     rows_at_once: int | None,
 ) -> Forecast:
@@ -135,19 +158,23 @@ def _predicted(
             new = outcomes(model, values, params, [(seed, int(row)) for row in rows.numbers[which]])
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
     expected = joined(expected_parts)
-    outcome = _outcome(model, joined(outcome_parts), expected) if outcome_parts else None
+    outcome = outcome_of(model, joined(outcome_parts), expected) if outcome_parts else None
     scores = found = None
     if rows.y is not None:
         scores = _scores(model, rows, expected, outcome)
         found = _log_likelihood(draws, likelihood, data, rows, densities, rows_at_once)
+    codes = None if decision is None else decision.codes(expected.mean)
+    columns = _columns(model, expected, outcome, codes)
     return Forecast(
         model,
-        {name: _in_place(x, rows.complete) for name, x in _columns(model, expected, outcome).items()},
+        {name: _in_place(x, rows.complete) for name, x in columns.items()},
         rows.complete,
         expected,
         outcome,
         found,
         scores,
+        codes,
+        rows.y,
     )
 
 
@@ -171,46 +198,17 @@ def _values(
     return (Responses(which, values, None) for which, values in found)
 
 
-def outcomes(
-    model: Fitted,
-    expected: Float[np.ndarray, "draw row"],
-    params: Mapping[str, np.ndarray],
-    seeds: list[tuple[int, int]],
-) -> Float[np.ndarray, "draw row"]:
-    """Return one new observation per draw and row, given the expected responses and one seed per row."""
-    scale = np.asarray(params[SCALES[model.model]] if model.model in SCALES else 0.0, np.float64)
-    out = np.empty(expected.shape[::-1], np.float32)
-    for i, center in enumerate(np.ascontiguousarray(expected.T, np.float64)):
-        rng = np.random.default_rng(seeds[i])
-        if model.model == "linear":
-            out[i] = center + scale * rng.standard_normal(len(center))
-        elif model.model == "student-t":
-            out[i] = center + scale * rng.standard_t(model.degrees_of_freedom, len(center))
-        else:
-            # A negative binomial is a Poisson whose rate is multiplied by a gamma of mean 1 and variance dispersion.
-            rate = center if model.model == "poisson" else center * scale * rng.gamma(1 / scale)
-            out[i] = np.where(rate < _LARGE, rng.poisson(np.minimum(rate, _LARGE)), rate)
-    return out.T
-
-
-def _outcome(model: Fitted, outcome: Prediction, expected: Prediction) -> Prediction:
-    """Return `outcome` with the mean of `expected`, which has no noise; intervals of counts end at counts."""
-    outcome = dataclasses.replace(outcome, mean=expected.mean)
-    if model.model not in COUNTS:
-        return outcome
-    low, high = outcome.quantiles
-    # Many counts are equal, so the share of outcomes below a quantile does not measure calibration.
-    return dataclasses.replace(outcome, quantiles=np.stack([np.floor(low), np.ceil(high)]), pit=None)
-
-
-def _columns(model: Fitted, expected: Prediction, outcome: Prediction | None) -> dict[str, np.ndarray]:
+def _columns(
+    model: Fitted, expected: Prediction, outcome: Prediction | None, codes: Int[np.ndarray, " n"] | None
+) -> dict[str, np.ndarray]:
+    predicted = {} if codes is None else {"predicted": np.array(model.classes, object)[codes]}
     if model.model == "softmax":
-        columns = {f"probability_{name}": expected.mean[:, i] for i, name in enumerate(model.classes)}
-        return columns | {"predicted": np.array(model.classes, object)[expected.mean.argmax(axis=1)]}
+        return {
+            f"probability_{name}": expected.mean[:, i] for i, name in enumerate(model.classes)
+        } | predicted
     low, high = expected.quantiles
     if outcome is None:
-        predicted = np.array(model.classes, object)[(expected.mean > 0.5).astype(int)]
-        return {"probability": expected.mean, "low": low, "high": high, "predicted": predicted}
+        return {"probability": expected.mean, "low": low, "high": high} | predicted
     response = {"mean": expected.mean, "mean_low": low, "mean_high": high}
     return response | dict(zip(("low", "high"), outcome.quantiles, strict=True))
 

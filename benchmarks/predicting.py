@@ -3,13 +3,13 @@
     python benchmarks/predicting.py
 
 A logistic regression on 20 columns of a generated table is sampled by `isotherm sample` and predicted by `isotherm
-predict`, each as a command. All commands of a round follow each other, so that other work on the machine slows them
-alike. The parts are measured in one more run of the functions behind the command: reading the table twice, computing,
-and writing.
+predict`, each as a command. The commands of a round follow each other, so that other work on the machine slows them
+alike; the ratio of CPU times depends on it less. The parts are seconds of one more run of the functions behind the
+command: reading the table twice, computing, and writing.
 """
 
 import argparse
-import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -41,10 +41,12 @@ def write_table(path, rows):
 
 
 def seconds(*arguments):
-    """Return how long a command of isotherm takes."""
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "isotherm", *map(str, arguments)], check=True, capture_output=True)
-    return time.perf_counter() - began
+    """Return how long a command of isotherm takes, and its CPU time."""
+    cpu = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    began, began_cpu = time.perf_counter(), cpu()
+    done = subprocess.run([sys.executable, "-m", "isotherm", *map(str, arguments)], capture_output=True)
+    assert done.returncode in (0, 1), done.stderr.decode()  # 1 is a verdict on the run
+    return time.perf_counter() - began, cpu() - began_cpu
 
 
 def parts(draws, path, out):
@@ -80,34 +82,33 @@ def main():
     parser.add_argument("--tables", nargs="+", default=["csv", "parquet"])
     options = parser.parse_args()
     warnings.simplefilter("ignore", iso.IsothermWarning)
-    os.environ["PYTHONWARNINGS"] = "ignore"
-    print(
-        "| table | draws | sampling | predicting | ratio | reading | computing | writing |\n"
-        + 8 * "|---"
-        + "|"
-    )
+    titles = [
+        "table",
+        "draws",
+        "sampling",
+        "predicting",
+        "ratio",
+        "ratio of CPU times",
+        "reading",
+        "computing",
+        "writing",
+    ]
+    print(f"| {' | '.join(titles)} |\n{len(titles) * '|---'}|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for suffix in options.tables:
             path, out, spec, run = (folder / x for x in (f"t.{suffix}", f"p.{suffix}", "spec.toml", "run"))
             write_table(path, options.rows)
             spec.write_text(_SPEC.format(path=path))
-            times = np.array(
-                [
-                    [
-                        seconds("sample", spec, "--out", run, "--force", "--yes", "--json"),
-                        seconds("predict", run, path, "--out", out, "--force", "--json"),
-                    ]
-                    for _ in range(options.rounds)
-                ]
-            )
+            commands = (("sample", spec, "--out", run, "--yes"), ("predict", run, path, "--out", out))
+            rounds = [[seconds(*x, "--force", "--json") for x in commands] for _ in range(options.rounds)]
+            times = np.array(rounds)  # round, command, wall or CPU
             draws = iso.load(run / "draws.iso")
-            sampling, predicting = np.median(times, axis=0)
-            ratio = np.median(times[:, 1] / times[:, 0])
-            shown = " | ".join(f"{x:.1f} s" for x in parts(draws, path, out))
-            count = draws.num_chains * draws.num_draws
-            cells = f"{suffix} | {count:,} | {sampling:.1f} s | {predicting:.1f} s | {ratio:.2f} | {shown}"
-            print(f"| {cells} |", flush=True)
+            cells = [suffix, f"{draws.num_chains * draws.num_draws:,}"]
+            cells += [f"{x:.1f} s" for x in np.median(times[:, :, 0], axis=0)]
+            cells += [f"{x:.2f}" for x in np.median(times[:, 1] / times[:, 0], axis=0)]
+            cells += [f"{x:.1f} s" for x in parts(draws, path, out)]
+            print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,43 @@ def test_scores_are_printed_if_the_table_has_the_target(model, folder, capsys):
     assert ("rmse" if model == "linear" else "accuracy") in out
 
 
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+@pytest.mark.parametrize("given", ["new.csv", "new.parquet"])
+def test_columns_are_kept_as_they_are(given, name, folder, capsys):
+    frame = pd.DataFrame({"id": [f"{i:03}" for i in range(ROWS)], "big": 2**60 + np.arange(ROWS), **NEW})
+    frame["note"] = ["=1", None, "a,b", *["x"] * (ROWS - 3)]
+    frame["half"] = np.where(np.arange(ROWS) == 1, np.nan, np.arange(ROWS) / 3)
+    frame["day"] = pd.Timestamp("2024-03-01")
+    frame.to_csv("new.csv", index=False) if given.endswith("csv") else frame.to_parquet(given)
+    names = ["big", "id", "age", "note", "half", "day"]
+    assert main(["predict", "run", given, "--out", name, "--keep", ", ".join(names)]) == 0
+    assert f"predictions {name}: big, id, age, note, half, day, mean, mean_low" in capsys.readouterr().out
+    found = pd.read_csv(name, dtype={"id": str}) if name.endswith("csv") else pd.read_parquet(name)
+    assert list(found)[: len(names)] == names
+    assert found["id"].tolist() == frame["id"].tolist()
+    assert [int(x) for x in found["big"]] == frame["big"].tolist()
+    np.testing.assert_array_equal(found["age"].astype(float), frame["age"])
+    np.testing.assert_array_equal(found["half"].astype(float), frame["half"])
+    assert found["note"][0] == ("'=1" if name.endswith("csv") else "=1")  # no formula for a spreadsheet
+    assert found["note"].isna().tolist() == frame["note"].isna().tolist()
+    assert found["note"][2] == "a,b"
+    assert pd.to_datetime(found["day"]).eq(frame["day"]).all()
+    exact = forecast(iso.load("run/draws.iso"), NEW).columns["mean"]
+    np.testing.assert_allclose(found["mean"], exact, rtol=1e-6)
+
+
+def test_columns_that_cannot_be_kept_are_refused(folder, capsys):
+    pd.DataFrame(NEW | {"low": 1.0}).to_csv("new.csv", index=False)
+    for names, message in (
+        ("ages", "`keep` must be a column of the table; got 'ages'. Did you mean `age`?"),
+        ("low", "`keep` must be columns that are not named like a prediction; got 'low'"),
+        ("age,age", "`keep` must be different columns; got 'age'"),
+    ):
+        assert main(["predict", "run", "new.csv", "--keep", names]) == 2
+        assert message in capsys.readouterr().err
+    assert not (folder / "predictions.csv").exists()
+
+
 def test_a_cost_or_a_threshold_decides(folder, capsys):
     save(made_forecast("logistic"))
     pd.DataFrame(NEW | {"y": target("logistic", ROWS)}).to_csv("new.csv", index=False)

@@ -53,6 +53,14 @@ def add_predict(commands: Subparsers) -> None:
         help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
     parser.add_argument(
+        "--keep",
+        type=lambda text: [name.strip() for name in text.split(",")],
+        default=[],
+        metavar="COLUMN,...",
+        help="columns of TABLE, such as an identifier, to copy into the output before the predictions (default: "
+        "none; rows of the output are in the order of TABLE)",
+    )
+    parser.add_argument(
         "--threshold",
         type=probability,
         metavar="P",
@@ -108,6 +116,7 @@ def _run(options: argparse.Namespace) -> int:
         from isotherm.tables.decision import decision_of
         from isotherm.tables.fitted import fitted
         from isotherm.tables.forecast import forecasts
+        from isotherm.tables.identifiers import table_as_written
         from isotherm.tables.reader import is_csv, open_table
         from isotherm.tables.scored import Scored
 
@@ -122,6 +131,7 @@ def _run(options: argparse.Namespace) -> int:
     form = dataclasses.replace(model.csv, **given) if is_csv(options.table) or given else None
     with Progress("reading the new rows", show=not options.json):
         table = open_table(options.table, form)
+        keep_from = table_as_written(table, options.table, form or model.csv, options.keep)
     parts = forecasts(
         draws,
         table,
@@ -130,6 +140,8 @@ def _run(options: argparse.Namespace) -> int:
         missing=options.missing,
         threshold=options.threshold,
         costs=options.cost,
+        keep=options.keep,
+        keep_from=keep_from,
         progress=True,
     )
     names, num_draws = write_predictions(options.out, parts, scored)
@@ -178,6 +190,7 @@ columns of the output:
   for three or more classes (softmax)
     probability_CLASS    posterior mean of the probability of each class
     predicted            the most probable class, or the one of least --cost
+  the columns that --keep names come first
   in CSV files an apostrophe goes before text that a spreadsheet would take
   for a formula
 

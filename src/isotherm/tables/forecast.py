@@ -1,7 +1,8 @@
 """Predictions of a regression for new rows: the expected response, new observations, and their scores."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,15 +10,16 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
-from isotherm.posterior import Posterior
 from isotherm.prediction.blocks import blocks, chosen, in_a_row
-from isotherm.prediction.likelihood import LogLikelihood, log_likelihood, refuse_nan
+from isotherm.prediction.likelihood import LogLikelihood
 from isotherm.prediction.record import Prediction, joined, over_draws
-from isotherm.scores.classification import ClassificationScores, classification
-from isotherm.scores.regression import RegressionScores, regression
+from isotherm.scores.classification import ClassificationScores
+from isotherm.scores.regression import RegressionScores
 from isotherm.tables.decision import Decision, decision_of
 from isotherm.tables.families import CLASSES, Likelihood
 from isotherm.tables.fitted import Fitted, fitted
+from isotherm.tables.identifiers import check_kept
+from isotherm.tables.known_targets import log_likelihood_of, scores_of
 from isotherm.tables.new_rows import NewRows, NewTable
 from isotherm.tables.outcomes import outcome_of, outcomes
 from isotherm.tables.reading import ReadTable
@@ -32,12 +34,12 @@ class Forecast:
     """Predictions for the rows of a table.
 
     - `model`: the regression.
-    - `columns`: one entry per row of the table, NaN or `None` if the row has a missing value. For a number or a
-      count, `mean`, `mean_low` and `mean_high` are the posterior mean and interval of the expected response; `low`
-      and `high` are the interval of a new observation, noise included, and are counts if observations are. For two
-      classes, `probability`, `low` and `high` are the posterior mean and interval of the probability of the second;
-      for more there is one `probability_CLASS` each. `predicted` is the class of least expected cost, by default the
-      most probable one.
+    - `columns`: one entry per row of the table: first the columns that are kept, then predictions, NaN or `None` if
+      the row has a missing value. For a number or a count, `mean`, `mean_low` and `mean_high` are the posterior mean
+      and interval of the expected response; `low` and `high` are the interval of a new observation, noise included,
+      and are counts if observations are. For two classes, `probability`, `low` and `high` are the posterior mean and
+      interval of the probability of the second; for more there is one `probability_CLASS` each. `predicted` is the
+      class of least expected cost, by default the most probable one.
     - `complete`: which rows have no missing value. The remaining attributes are for these rows.
     - `expected`: expected responses or probabilities, as `iso.predict` returns them.
     - `outcome`: new observations; `None` for classes.
@@ -109,20 +111,25 @@ def forecasts(
     missing: str = "refuse",
     threshold: int | float | None = None,
     costs: Mapping[str, int | float] | None = None,
+    keep: Sequence[str] = (),
+    keep_from: Table | None = None,
     rows_at_once: int | None = None,
     length: int | None = None,
     progress: bool = False,
 ) -> Iterator[Forecast]:
     """Yield the predictions for the rows of a table in order, `length` rows at a time.
 
-    The table is read twice: all values are checked before anything is computed. Memory is bounded. The arguments
-    are as for `forecast`.
+    The table is read twice: all values are checked before anything is computed. Memory is bounded. The columns of
+    `keep_from`, by default `table`, that `keep` names are copied as they are, before the predictions. The other
+    arguments are as for `forecast`.
     """
     model = fitted(draws)
     if not 0 < interval < 1:
         raise must("interval", "a probability between 0 and 1", interval)
     check_count("seed", seed, minimum=0)
     decision = decision_of(model, threshold, costs)
+    keep_from = table if keep_from is None else keep_from
+    check_kept(keep, keep_from, model)
     table = table if model.reading.is_plain else ReadTable(table, model.reading)
     new = NewTable(model, table, missing=missing)
     length = chunk_length(table, new.names) if length is None else length
@@ -132,8 +139,11 @@ def forecasts(
     draws = chosen(draws)
     levels = ((1 - interval) / 2, (1 + interval) / 2)
     title = "pass 2 of 2: predictions"
-    for rows, columns in progressing(table, new.names, length, title=title, show=progress):
-        yield _predicted(draws, model, new.rows(columns, rows), levels, decision, seed, rows_at_once)
+    kept = keep_from.chunks(keep, length) if keep else itertools.repeat((None, {}))
+    pieces = progressing(table, new.names, length, title=title, show=progress)
+    for (rows, columns), (_, copied) in zip(pieces, kept, strict=False):
+        part = _predicted(draws, model, new.rows(columns, rows), levels, decision, seed, rows_at_once)
+        yield dataclasses.replace(part, columns={**copied, **part.columns})
 
 
 def _predicted(
@@ -161,8 +171,8 @@ def _predicted(
     outcome = outcome_of(model, joined(outcome_parts), expected) if outcome_parts else None
     scores = found = None
     if rows.y is not None:
-        scores = _scores(model, rows, expected, outcome)
-        found = _log_likelihood(draws, likelihood, data, rows, densities, rows_at_once)
+        scores = scores_of(model, rows, expected, outcome)
+        found = log_likelihood_of(draws, likelihood, data, rows, densities, rows_at_once)
     codes = None if decision is None else decision.codes(expected.mean)
     columns = _columns(model, expected, outcome, codes)
     return Forecast(
@@ -218,41 +228,3 @@ def _in_place(values: np.ndarray, complete: Bool[np.ndarray, " N"]) -> np.ndarra
     placed = np.full(len(complete), None if values.dtype == object else np.nan, values.dtype)
     placed[complete] = values
     return placed
-
-
-def _scores(
-    model: Fitted, rows: NewRows, expected: Prediction, outcome: Prediction | None
-) -> RegressionScores | ClassificationScores:
-    assert rows.y is not None
-    known = ~np.isnan(rows.y)
-    if outcome is None:
-        return classification(expected.mean[known], rows.y[known].astype(int))
-    known_outcome = dataclasses.replace(
-        outcome,
-        mean=outcome.mean[known],
-        sd=outcome.sd[known],
-        quantiles=outcome.quantiles[:, known],
-        pit=None if outcome.pit is None else outcome.pit[known],
-        crps=None if outcome.crps is None else outcome.crps[known],
-    )
-    return regression(known_outcome, rows.y[known])
-
-
-def _log_likelihood(
-    draws: Draws,
-    likelihood: Likelihood,
-    data: dict[str, np.ndarray],
-    rows: NewRows,
-    densities: list[np.ndarray | None],
-    rows_at_once: int | None,
-) -> LogLikelihood:
-    """Return the log predictive densities of the rows whose target is known."""
-    assert rows.y is not None
-    known = ~np.isnan(rows.y)
-    given = [x for x in densities if x is not None]
-    if given:
-        values = np.concatenate(given)[known]
-        refuse_nan(values, slice(0, len(values)))
-        return LogLikelihood(values, draws.num_chains * draws.num_draws)
-    known_rows = {name: x[known] for name, x in data.items()} | {"y": rows.y[known].astype(np.int32)}
-    return log_likelihood(draws, Posterior(likelihood, batched=True), known_rows, rows_at_once=rows_at_once)

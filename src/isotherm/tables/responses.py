@@ -4,12 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from isotherm.prediction.blocks import ahead, evaluated, log_mean, mean_exp
 from isotherm.sums import precision
 from isotherm.tables.families import Likelihood
+
+_FAR = 60.0  # log-odds beyond which a sigmoid is an exponential, and far from underflow
 
 
 class Responses(NamedTuple):
@@ -59,4 +63,18 @@ class _Responses(eqx.Module):
         values = self.likelihood.response(eta)
         if "y" not in rows:
             return values, None
+        if self.likelihood.model == "logistic":
+            return values, _mean_probability((2 * rows["y"][:, None] - 1) * eta)
         return values, mean_exp(self.likelihood.log_density(eta, rows["y"][:, None], params).T)
+
+
+def _mean_probability(z: Float[Array, "n draw"]) -> tuple[Array, Array, Array]:
+    """Return what `mean_exp` does for log sigmoid(z), at a third of the cost.
+
+    exp(-level) sigmoid(z) = sigmoid(z - level) up to a factor 1 + exp(-60) if the level is not zero, since all z are
+    then below -60.
+    """
+    level = jnp.minimum(jnp.max(z, axis=1) + _FAR, 0)
+    level = jnp.where(jnp.isinf(level), 0, level)
+    terms = jax.nn.sigmoid(z - level[:, None])
+    return level, terms @ jnp.full(z.shape[1], 1 / z.shape[1], z.dtype), jnp.full_like(level, z.shape[1])

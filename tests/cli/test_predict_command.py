@@ -89,6 +89,24 @@ def test_scores_are_printed_if_the_table_has_the_target(model, folder, capsys):
     assert ("rmse" if model == "linear" else "accuracy") in out
 
 
+def test_levels_that_were_not_seen_are_counted_and_listed(folder, capsys):
+    frame = pd.DataFrame(NEW)
+    frame.loc[[3, 8], "sex"] = "x"
+    frame.to_csv("new.csv", index=False)
+    assert main(["predict", "run", "new.csv", "--unseen", "mean"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "`sex` has levels that the run has not seen in 2 rows (4, 9): the average of all levels was taken"
+        in out
+    )
+    assert main(["predict", "run", "new.csv", "--unseen", "missing", "--out", "empty.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "2 rows have a missing value or an unknown level; their predictions are empty" in out
+    assert read("empty.csv")["mean"].isna().to_numpy().nonzero()[0].tolist() == [3, 8]
+    assert main(["predict", "run", "new.csv", "--unseen", "mean", "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows_with_unseen_levels"] == {"sex": 2}
+
+
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 @pytest.mark.parametrize("given", ["new.csv", "new.parquet"])
 def test_columns_are_kept_as_they_are(given, name, folder, capsys):
@@ -288,7 +306,7 @@ def test_a_function_that_cannot_predict_is_refused(name, words, traced, folder, 
     ],
 )
 def test_bad_input_is_refused_before_anything_is_computed(arguments, message, folder, capsys, monkeypatch):
-    monkeypatch.setattr(module, "blocks", None)
+    monkeypatch.setattr(module, "_predicted", None)
     pd.DataFrame(NEW).drop(columns="dose").to_csv("other.csv", index=False)
     pd.DataFrame(NEW | {"sex": "x"}).to_csv("level.csv", index=False)
     before = {path.name for path in folder.iterdir()}

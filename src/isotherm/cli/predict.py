@@ -53,6 +53,13 @@ def add_predict(commands: Subparsers) -> None:
         help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
     parser.add_argument(
+        "--unseen",
+        choices=("error", "missing", "mean"),
+        default="error",
+        help="if a row has a level that the run has not seen: refuse the table (default), leave the predictions of "
+        "that row empty, or take the average of the coefficients of all levels",
+    )
+    parser.add_argument(
         "--keep",
         type=lambda text: [name.strip() for name in text.split(",")],
         default=[],
@@ -138,6 +145,7 @@ def _run(options: argparse.Namespace) -> int:
         interval=options.interval,
         seed=options.seed,
         missing=options.missing,
+        unseen=options.unseen,
         threshold=options.threshold,
         costs=options.cost,
         keep=options.keep,
@@ -148,7 +156,7 @@ def _run(options: argparse.Namespace) -> int:
     code = 1 if assessment.problems else 0
     if code:
         complain(assessment.verdict)
-    for sentence in sentences(scored, model, draws.about.title, num_draws, decision):
+    for sentence in sentences(scored, model, draws.about.title, num_draws, decision, options.unseen):
         tell(sentence)
     tell(f"predictions {options.out}: {', '.join(names)}")
     if options.json:
@@ -161,6 +169,7 @@ def _run(options: argparse.Namespace) -> int:
             "problems": list(assessment.problems),
             "rows": scored.rows,
             "rows_without_prediction": scored.empty,
+            "rows_with_unseen_levels": {name: count for name, (count, _) in scored.unseen.items()},
             "interval": options.interval,
             "columns": names,
             **class_record(scored, model, decision),

@@ -10,12 +10,17 @@ if TYPE_CHECKING:
 
 
 def sentences(
-    scored: "Scored", model: "Fitted", title: str, num_draws: int, decision: "Decision | None"
+    scored: "Scored", model: "Fitted", title: str, num_draws: int, decision: "Decision | None", unseen: str
 ) -> Iterator[str]:
     """Yield the lines about all rows."""
     yield f"{title}: {scored.rows:,} rows, {num_draws:,} draws"
     if scored.empty:
-        yield f"{scored.empty:,} rows have a missing value; their predictions are empty"
+        why = " or an unknown level" if scored.unseen and unseen == "missing" else ""
+        yield f"{scored.empty:,} rows have a missing value{why}; their predictions are empty"
+    for name, (count, first) in scored.unseen.items():
+        rows = ", ".join(f"{row + 1:,}" for row in first) + (", ..." if count > len(first) else "")
+        taken = ": the average of all levels was taken" if unseen == "mean" else ""
+        yield f"`{name}` has levels that the run has not seen in {count:,} rows ({rows}){taken}"
     if model.model == "logistic":
         yield f"`probability` is the probability of {model.target} = {model.classes[1]}"
     if scored.classes is not None and decision is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Int64, Shaped
 
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
@@ -45,6 +45,7 @@ class Forecast:
     - `outcome`: new observations; `None` for classes.
     - `codes`, `y`: the index of the predicted class, `None` for other models; the target, NaN where it is unknown,
       `None` if the table has none.
+    - `unseen`: the numbers of rows with levels that were not seen at fitting, by feature.
     - `log_likelihood`, `scores`: for the rows whose target the table has; `None` if it has none.
     """
 
@@ -57,6 +58,7 @@ class Forecast:
     scores: RegressionScores | ClassificationScores | None
     codes: Int[np.ndarray, " n"] | None = None
     y: Float[np.ndarray, " n"] | None = None
+    unseen: Mapping[str, Int64[np.ndarray, " k"]] = dataclasses.field(default_factory=dict)
 
 
 def forecast(
@@ -66,6 +68,7 @@ def forecast(
     interval: float = 0.9,
     seed: int = 0,
     missing: str = "refuse",
+    unseen: str = "error",
     threshold: int | float | None = None,
     costs: Mapping[str, int | float] | None = None,
     rows_at_once: int | None = None,
@@ -83,6 +86,8 @@ def forecast(
       and exposure and offset if the model has them. If the target is among them, the predictions are scored.
     - `interval`: probability of the central intervals.
     - `missing`: `"refuse"` refuses rows with a missing value; `"empty"` makes no prediction for them.
+    - `unseen`: what to do with levels that were not seen at fitting. `"error"` refuses them, `"missing"` makes no
+      prediction for their rows, and `"mean"` takes the average of the coefficients of all levels in their place.
     - `threshold`: the probability of the second of two classes above which it is predicted.
     - `costs`: in its place, what it costs to predict another class for a row of each class, such as
       `{"yes": 10, "no": 1}`; 1 for those that are left out. The class of least expected cost is predicted.
@@ -94,6 +99,7 @@ def forecast(
         interval=interval,
         seed=seed,
         missing=missing,
+        unseen=unseen,
         threshold=threshold,
         costs=costs,
         rows_at_once=rows_at_once,
@@ -109,6 +115,7 @@ def forecasts(
     interval: float = 0.9,
     seed: int = 0,
     missing: str = "refuse",
+    unseen: str = "error",
     threshold: int | float | None = None,
     costs: Mapping[str, int | float] | None = None,
     keep: Sequence[str] = (),
@@ -131,7 +138,7 @@ def forecasts(
     keep_from = table if keep_from is None else keep_from
     check_kept(keep, keep_from, model)
     table = table if model.reading.is_plain else ReadTable(table, model.reading)
-    new = NewTable(model, table, missing=missing)
+    new = NewTable(model, table, missing=missing, unseen=unseen)
     length = chunk_length(table, new.names) if length is None else length
     for rows, columns in progressing(table, new.names, length, title="pass 1 of 2: checks", show=progress):
         new.see(columns, rows)
@@ -185,6 +192,7 @@ def _predicted(
         scores,
         codes,
         rows.y,
+        rows.unseen,
     )
 
 

@@ -1,5 +1,7 @@
 """Predictions and log-likelihoods over draws: blocks of any size give the same numbers as one block."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import jaxtyping
@@ -9,6 +11,7 @@ import pytest
 import isotherm as iso
 from isotherm.prediction import blocks
 from isotherm.prediction.record import moments
+from isotherm.progress import Progress
 from support.made import made
 from support.monte_carlo import LIMIT
 
@@ -266,3 +269,21 @@ def test_moments_of_values_that_are_not_finite():
     mean, sd = moments(values)
     np.testing.assert_array_equal(mean, [np.inf, np.inf, np.nan])
     assert np.isnan(sd).all()
+
+
+def test_progress_counts_rows(monkeypatch):
+    shown = []
+
+    class Bar(Progress):
+        def __enter__(self):
+            shown.append((self.title, self.total, self.show))
+            return self
+
+        def say(self, text):
+            shown.append((self.done, text))
+
+    monkeypatch.setattr(sys.modules["isotherm.prediction.predict"], "Progress", Bar)
+    iso.predict(made(PARAMS), f, X, rows_at_once=5, progress=True)
+    assert shown[0] == ("predictions", ROWS, True)
+    assert [done for done, _ in shown[1:]] == [*range(5, ROWS, 5), ROWS]
+    assert all(text.endswith(" rows/s") for _, text in shown[1:])

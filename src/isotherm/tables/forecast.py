@@ -13,6 +13,7 @@ from isotherm.errors import check_count, must
 from isotherm.prediction.blocks import blocks, chosen, in_a_row
 from isotherm.prediction.likelihood import LogLikelihood
 from isotherm.prediction.record import Prediction, joined, over_draws
+from isotherm.progress import Progress
 from isotherm.scores.classification import ClassificationScores
 from isotherm.scores.regression import RegressionScores
 from isotherm.tables.decision import Decision, decision_of
@@ -145,12 +146,14 @@ def forecasts(
     new.finish()
     draws = chosen(draws)
     levels = ((1 - interval) / 2, (1 + interval) / 2)
-    title = "pass 2 of 2: predictions"
     kept = keep_from.chunks(keep, length) if keep else itertools.repeat((None, {}))
-    pieces = progressing(table, new.names, length, title=title, show=progress)
-    for (rows, columns), (_, copied) in zip(pieces, kept, strict=False):
-        part = _predicted(draws, model, new.rows(columns, rows), levels, decision, seed, rows_at_once)
-        yield dataclasses.replace(part, columns={**copied, **part.columns})
+    pieces = zip(table.chunks(new.names, length), kept, strict=False)
+    with Progress("pass 2 of 2: predictions", table.num_rows, show=progress) as bar:
+        for (rows, columns), (_, copied) in pieces:
+            given = new.rows(columns, rows)
+            bar.count_rows(len(rows) - len(given.x))
+            part = _predicted(draws, model, given, levels, decision, seed, rows_at_once, bar)
+            yield dataclasses.replace(part, columns={**copied, **part.columns})
 
 
 def _predicted(
@@ -161,6 +164,7 @@ def _predicted(
     decision: Decision | None,
     seed: int,
     rows_at_once: int | None,
+    bar: Progress,
 ) -> Forecast:
     """Return the predictions for some rows."""
     standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
@@ -174,6 +178,7 @@ def _predicted(
         if model.model not in CLASSES:
             new = outcomes(model, values, params, [(seed, int(row)) for row in rows.numbers[which]])
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
+        bar.count_rows(which.stop - which.start)
     expected = joined(expected_parts)
     outcome = outcome_of(model, joined(outcome_parts), expected) if outcome_parts else None
     scores = found = None

@@ -89,6 +89,14 @@ def test_scores_are_printed_if_the_table_has_the_target(model, folder, capsys):
     assert ("rmse" if model == "linear" else "accuracy") in out
 
 
+def test_a_precision_takes_fewer_draws(folder, capsys):
+    assert main(["predict", "run", "new.csv", "--precision", "0.08"]) == 0
+    out = capsys.readouterr().out
+    used = int(out.split("20 rows, ")[1].split(" draws")[0])
+    assert 100 <= used < 800
+    assert f"{used} of 800 draws give the means to 0.08 of their posterior sd\n" in out
+
+
 def test_levels_that_were_not_seen_are_counted_and_listed(folder, capsys):
     frame = pd.DataFrame(NEW)
     frame.loc[[3, 8], "sex"] = "x"

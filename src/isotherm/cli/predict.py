@@ -60,6 +60,13 @@ def add_predict(commands: Subparsers) -> None:
         "that row empty, or take the average of the coefficients of all levels",
     )
     parser.add_argument(
+        "--precision",
+        type=probability,
+        metavar="SHARE",
+        help="use as few draws as give each mean a Monte Carlo error of this share of its posterior sd, such as 0.05 "
+        "(default: use all draws)",
+    )
+    parser.add_argument(
         "--keep",
         type=lambda text: [name.strip() for name in text.split(",")],
         default=[],
@@ -148,6 +155,7 @@ def _run(options: argparse.Namespace) -> int:
         unseen=options.unseen,
         threshold=options.threshold,
         costs=options.cost,
+        precision=options.precision,
         keep=options.keep,
         keep_from=keep_from,
         progress=True,
@@ -158,6 +166,10 @@ def _run(options: argparse.Namespace) -> int:
         complain(assessment.verdict)
     for sentence in sentences(scored, model, draws.about.title, num_draws, decision, options.unseen):
         tell(sentence)
+    if num_draws < (total := int(draws.complete.sum()) * draws.num_draws):
+        tell(
+            f"{num_draws:,} of {total:,} draws give the means to {options.precision:.2g} of their posterior sd"
+        )
     tell(f"predictions {options.out}: {', '.join(names)}")
     if options.json:
         from isotherm.reporting.to_json import plain
@@ -170,6 +182,7 @@ def _run(options: argparse.Namespace) -> int:
             "rows": scored.rows,
             "rows_without_prediction": scored.empty,
             "rows_with_unseen_levels": {name: count for name, (count, _) in scored.unseen.items()},
+            "draws_used": num_draws,
             "interval": options.interval,
             "columns": names,
             **class_record(scored, model, decision),

@@ -4,30 +4,31 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64, Shaped
 
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
-from isotherm.prediction.blocks import blocks, chosen, in_a_row
+from isotherm.prediction.blocks import chosen, in_a_row
 from isotherm.prediction.likelihood import LogLikelihood
 from isotherm.prediction.record import Prediction, joined, over_draws
+from isotherm.prediction.thinning import check_precision, thinned
 from isotherm.progress import Progress
 from isotherm.scores.classification import ClassificationScores
 from isotherm.scores.regression import RegressionScores
 from isotherm.tables.decision import Decision, decision_of
-from isotherm.tables.families import CLASSES, Likelihood
+from isotherm.tables.families import CLASSES
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.identifiers import check_kept
 from isotherm.tables.known_targets import log_likelihood_of, scores_of
 from isotherm.tables.new_rows import NewRows, NewTable
 from isotherm.tables.outcomes import outcome_of, outcomes
 from isotherm.tables.reading import ReadTable
-from isotherm.tables.responses import Responses, responses
-from isotherm.tables.standardized import Standardized
+from isotherm.tables.responses import likelihood_of, responses_of
 from isotherm.tables.survey import chunk_length, progressing
 from isotherm.tables.table import MemoryTable, Table
+
+_LOOKED_AT = 100  # rows that decide how many draws are used
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,6 +73,7 @@ def forecast(
     unseen: str = "error",
     threshold: int | float | None = None,
     costs: Mapping[str, int | float] | None = None,
+    precision: float | None = None,
     rows_at_once: int | None = None,
 ) -> Forecast:
     """Return the predictions of the regression behind `draws` for the rows of a new table.
@@ -92,6 +94,8 @@ def forecast(
     - `threshold`: the probability of the second of two classes above which it is predicted.
     - `costs`: in its place, what it costs to predict another class for a row of each class, such as
       `{"yes": 10, "no": 1}`; 1 for those that are left out. The class of least expected cost is predicted.
+    - `precision`: use as few draws, evenly spaced, as give each mean a Monte Carlo error of at most this share of its
+      posterior sd. It is judged by a sample of the rows. `None` uses all draws.
     """
     table = MemoryTable(columns)
     (whole,) = forecasts(
@@ -103,6 +107,7 @@ def forecast(
         unseen=unseen,
         threshold=threshold,
         costs=costs,
+        precision=precision,
         rows_at_once=rows_at_once,
         length=table.num_rows,
     )
@@ -121,6 +126,7 @@ def forecasts(
     costs: Mapping[str, int | float] | None = None,
     keep: Sequence[str] = (),
     keep_from: Table | None = None,
+    precision: float | None = None,
     rows_at_once: int | None = None,
     length: int | None = None,
     progress: bool = False,
@@ -135,6 +141,7 @@ def forecasts(
     if not 0 < interval < 1:
         raise must("interval", "a probability between 0 and 1", interval)
     check_count("seed", seed, minimum=0)
+    check_precision(precision)
     decision = decision_of(model, threshold, costs)
     keep_from = table if keep_from is None else keep_from
     check_kept(keep, keep_from, model)
@@ -145,6 +152,8 @@ def forecasts(
         new.see(columns, rows)
     new.finish()
     draws = chosen(draws)
+    if precision is not None:
+        draws = _few(draws, model, table, new, precision)
     levels = ((1 - interval) / 2, (1 + interval) / 2)
     kept = keep_from.chunks(keep, length) if keep else itertools.repeat((None, {}))
     pieces = zip(table.chunks(new.names, length), kept, strict=False)
@@ -167,12 +176,10 @@ def _predicted(
     bar: Progress,
 ) -> Forecast:
     """Return the predictions for some rows."""
-    standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
-    likelihood = Likelihood(standard, model.model, model.degrees_of_freedom)
-    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
+    likelihood, data = likelihood_of(model, rows)
     params = in_a_row(draws)
     expected_parts, outcome_parts, densities = [], [], []
-    for which, values, density in _values(likelihood, params, data, rows, rows_at_once):
+    for which, values, density in responses_of(likelihood, params, data, rows, rows_at_once):
         expected_parts.append(over_draws(values, levels))
         densities.append(density)
         if model.model not in CLASSES:
@@ -201,24 +208,15 @@ def _predicted(
     )
 
 
-def _values(
-    likelihood: Likelihood,
-    params: Mapping[str, np.ndarray],
-    data: dict[str, np.ndarray],
-    rows: NewRows,
-    rows_at_once: int | None,
-) -> Iterator[Responses]:
-    """Return the expected responses at every draw, some rows at a time."""
-    coefficients = params["coefficients"]
-    if len(rows.x) == 0:
-        classes = () if likelihood.model != "softmax" else (coefficients.shape[1] + 1,)
-        nothing = np.empty((len(coefficients), 0, *classes), coefficients.dtype)
-        return iter([Responses(slice(0, 0), nothing, np.empty(0))])
-    if likelihood.model != "softmax":
-        y = {} if rows.y is None else {"y": rows.y.astype(np.float32)}
-        return responses(likelihood, params, data | y, rows_at_once=rows_at_once)
-    found = blocks(likelihood.expected, params, data, rows_at_once=rows_at_once)
-    return (Responses(which, values, None) for which, values in found)
+def _few(draws: Draws, model: Fitted, table: Table, new: NewTable, precision: float) -> Draws:
+    """Return as few draws as the precision takes, judged by rows from all parts of the table."""
+    index = np.unique(np.linspace(0, table.num_rows - 1, _LOOKED_AT).round().astype(np.int64))
+    rows = dataclasses.replace(new.rows(table.take(new.names, index), index), y=None)
+    if not len(rows.x):
+        return draws
+    likelihood, data = likelihood_of(model, rows)
+    parts = responses_of(likelihood, in_a_row(draws), data, rows, None)
+    return thinned(draws, np.concatenate([part.values for part in parts], axis=1), precision)
 
 
 def _columns(

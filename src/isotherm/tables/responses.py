@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from isotherm.prediction.blocks import ahead, evaluated, log_mean, mean_exp
+from isotherm.prediction.blocks import ahead, blocks, evaluated, log_mean, mean_exp
 from isotherm.sums import precision
 from isotherm.tables.families import Likelihood
+from isotherm.tables.fitted import Fitted
+from isotherm.tables.new_rows import NewRows
+from isotherm.tables.standardized import Standardized
 
 _FAR = 60.0  # log-odds beyond which a sigmoid is an exponential, and far from underflow
 
@@ -48,6 +51,33 @@ def responses(
         joined = values[0] if len(values) == 1 else np.concatenate(values, axis=1)
         found = log_mean([piece[1] for piece in pieces])[:count] if "y" in data else None
         yield Responses(rows, joined[:count].T, found)
+
+
+def likelihood_of(model: Fitted, rows: NewRows) -> tuple[Likelihood, dict[str, np.ndarray]]:
+    """Return the likelihood of rows from which `center` was subtracted, and these rows as it takes them."""
+    standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
+    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
+    return Likelihood(standard, model.model, model.degrees_of_freedom), data
+
+
+def responses_of(
+    likelihood: Likelihood,
+    params: Mapping[str, np.ndarray],
+    data: dict[str, np.ndarray],
+    rows: NewRows,
+    rows_at_once: int | None,
+) -> Iterator[Responses]:
+    """Return the expected responses at every draw, some rows at a time."""
+    coefficients = params["coefficients"]
+    if len(rows.x) == 0:
+        classes = () if likelihood.model != "softmax" else (coefficients.shape[1] + 1,)
+        nothing = np.empty((len(coefficients), 0, *classes), coefficients.dtype)
+        return iter([Responses(slice(0, 0), nothing, np.empty(0))])
+    if likelihood.model != "softmax":
+        y = {} if rows.y is None else {"y": rows.y.astype(np.float32)}
+        return responses(likelihood, params, data | y, rows_at_once=rows_at_once)
+    found = blocks(likelihood.expected, params, data, rows_at_once=rows_at_once)
+    return (Responses(which, values, None) for which, values in found)
 
 
 class _Responses(eqx.Module):

@@ -7,7 +7,7 @@ OUT ?= out
 # Tests run side by side; each worker keeps to one core's worth of threads.
 WORKERS ?= 2
 
-.PHONY: demo test check lint validate bench docs bugs mutants clean
+.PHONY: demo test check lint validate bench docs notebooks bugs mutants clean
 
 demo: $(VENV)/.demo
 	$(BIN)/isotherm reproduce gaussian --quick --out $(OUT)/gaussian
@@ -40,6 +40,10 @@ bench: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
 	@echo "open docs/_build/index.html"
+
+# Runs the notebooks of the documentation and stores their outputs in them.
+notebooks: $(VENV)/.dev
+	$(BIN)/python docs/notebooks/run.py
 
 # Plants known mistakes one by one and shows which test notices each: docs/planted-bugs.md.
 bugs: $(VENV)/.dev

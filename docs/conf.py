@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
+import nbformat
 from docutils import nodes
+from nbconvert import MarkdownExporter
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "src"))
@@ -50,6 +52,7 @@ MODULES = {
     "isotherm.interop.numpyro": ("posterior", "Model"),
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
+    "isotherm.networks": ("fit", "NetworkFit"),
     "isotherm.data": (
         *("load", "Weighted", "sparse_rows", "sparse_dot"),
         *("Source", "arrays", "npy", "parquet", "zarr", "generated"),
@@ -130,6 +133,24 @@ def write_api(*_: object) -> None:
         path.write_text(text)
 
 
+def write_notebooks(*_: object) -> None:
+    """A page of Markdown for each notebook, with the outputs that are stored in it."""
+    for path in sorted((HERE / "notebooks").glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+            data = output.get("data", {})
+            if "text/html" in data:  # as Markdown, HTML would end at its first empty line
+                output["data"] = {"text/markdown": f"```{{raw}} html\n{data['text/html']}\n```"}
+        text, resources = MarkdownExporter().from_notebook_node(
+            notebook, resources={"output_files_dir": f"{path.stem}_files"}
+        )
+        path.with_suffix(".md").write_text(text.replace("![png]", "![Figure made by the code above]"))
+        for name, content in resources["outputs"].items():
+            file = path.parent / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(content)
+
+
 def mathml(translator: Any, node: Any) -> None:
     """A formula as the browser draws it by itself: no script, no network."""
     display = "block" if node.tagname == "math_block" else "inline"
@@ -140,4 +161,5 @@ def mathml(translator: Any, node: Any) -> None:
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("config-inited", write_api)
+    app.connect("config-inited", write_notebooks)
     app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))

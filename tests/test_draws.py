@@ -155,7 +155,7 @@ def test_summary_agrees_with_the_exact_posterior_and_finds_no_fault():
         for end, sign in ((row.low, -1), (row.high, 1)):
             assert abs(end - exact[i] - sign * 1.6449 / 41**0.5) < 10 * row.mcse
     assert summary.verdict.startswith("No fault found")
-    with pytest.raises(KeyError, match="not a parameter"):
+    with pytest.raises(KeyError, match="not the name of a parameter"):
         summary["mu"]
 
 

@@ -98,3 +98,10 @@ def test_low_rank_equals_its_matrix():
         (chart.solve, np.linalg.inv(L)),
     ):
         np.testing.assert_allclose(tree.ravel(f(split(x))), matrix @ x, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["i8", ">i8", "u8"])
+def test_integers_of_64_bits_are_kept(dtype):
+    """2^40 cut down to 32 bits is 0, and L = 0 puts all draws at the center."""
+    chart = iso.DiagonalPreconditioner(np.zeros(2), np.full(2, 2**40, dtype))
+    assert jax.jit(lambda chart: chart.multiply(jnp.ones(2)))(chart).tolist() == [2**40, 2**40]

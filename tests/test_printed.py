@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from isotherm.cli.messages import complain
 from isotherm.progress import StepProgress
 from isotherm.terminal import Table, new_console
 from support.made_run import made_diagnosis, made_draws
@@ -43,6 +44,20 @@ def test_a_wide_table_is_shown_in_parts_with_its_first_column():
     assert len(shown(table, 3)) >= 6
 
 
+def test_sentences_of_commands_fit_a_terminal_and_words_stay_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/a/long/path/that/no/line/may/break/in/two/table.csv"
+    text = f"the table must have a value in every row\n  {path} is the file"
+    complain(text)
+    assert capsys.readouterr().err == f"isotherm: {text}\n"  # no terminal: one line each, for other programs
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    complain(text)
+    lines = capsys.readouterr().err.splitlines()
+    assert path in "".join(lines)
+    assert all(len(line) <= 40 for line in lines if path not in line)
+    assert " ".join(" ".join(lines).split()) == " ".join(f"isotherm: {text}".split())
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_bar_says_whether_chains_burn_in(width):
     file = io.StringIO()
@@ -52,11 +67,11 @@ def test_the_bar_says_whether_chains_burn_in(width):
     bar.progress.console = new_console(file=file, width=width, force_terminal=True, color_system=None)
     with bar:
         bar.update(20, 1.0)
-        bar.progress.bar.refresh()
+        bar.progress.bar._bar.refresh()
         assert "burn-in" in file.getvalue()
         assert "drawing" not in file.getvalue()
         bar.update(60, 1.0)
-        bar.progress.bar.refresh()
+        bar.progress.bar._bar.refresh()
     assert "drawing" in file.getvalue()
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue()).replace("\r", "\n").splitlines()
     assert max(map(len, lines)) <= width

@@ -55,7 +55,8 @@ def test_escapes_are_those_of_python():
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_tables_and_verdicts_show_names_as_they_are(name):
+def test_tables_and_verdicts_show_names_as_they_are(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")  # a narrow table breaks long names
     draws = made_draws(2, shift=3.0)
     draws = dataclasses.replace(draws, labels={"coefficients": [["intercept", name, "b"]]})
     summary = draws.summary()

@@ -4,7 +4,6 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from isotherm.text import visible
@@ -83,6 +82,8 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 def is_traced(value: Any) -> bool:
     """Whether `value` is a JAX tracer, whose value cannot be checked."""
+    import jax  # takes a second, and commands that only show their help do without
+
     return isinstance(value, jax.core.Tracer)
 
 

@@ -39,6 +39,15 @@ def required_hyper_parameter() -> Any:
     return eqx.field(converter=_as_hyper)
 
 
+def count_field(*, default: int | None, kw_only: bool = False) -> Any:
+    """A static field for a count. Integers of NumPy, which may have no sign, become those of Python."""
+    return eqx.field(default=default, static=True, converter=_as_count, kw_only=kw_only)
+
+
+def _as_count(value: Any) -> Any:
+    return int(value) if isinstance(value, np.integer) and not isinstance(value, np.timedelta64) else value
+
+
 def at(value: Hyper, step: Int[Array, ""]) -> Float[Array, ""]:
     """The value of a hyper-parameter at this step. Schedules count steps from 0."""
     return jnp.asarray(value(step) if callable(value) else value)

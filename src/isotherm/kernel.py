@@ -12,6 +12,7 @@ from isotherm.data.plans import MinibatchPlan, WithReplacement
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient
 from isotherm.preconditioner import Preconditioner
+from isotherm.readable import Readable
 from isotherm.records import Batch, GradientEstimate, Info, Needs, State
 from isotherm.samplers.base import Sampler
 from isotherm.transforms import Constraint
@@ -19,14 +20,14 @@ from isotherm.transforms import Constraint
 _FACTORED_SEED = 4  # times as many batches before an average is factored
 
 
-class Visit(eqx.Module):
+class Visit(Readable, eqx.Module):
     """The position at which a step evaluated the gradient, and the estimate, in the sampler's coordinates."""
 
     position: PyTree[Array]
     estimate: GradientEstimate
 
 
-class Kernel(eqx.Module):
+class Kernel(Readable, eqx.Module):
     """The transition of a single chain.
 
     Everything random is a function of the chain's `key` and `state.step`, so the same pair always gives the same

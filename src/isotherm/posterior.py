@@ -10,10 +10,11 @@ from jaxtyping import Array, Float, PyTree
 
 from isotherm.errors import check_flag, must
 from isotherm.hyper import check_positive, hyper_parameter
+from isotherm.readable import Readable
 from isotherm.transforms import Constraint, check_transforms
 
 
-class Posterior(eqx.Module):
+class Posterior(Readable, eqx.Module):
     r"""A posterior density over any pytree of parameters, given rows of data.
 
     $$U(\theta) = -\sum_{i=1}^N \log\pi(x_i|\theta) - \log\pi(\theta), \qquad
@@ -95,7 +96,7 @@ def _as_floating(value: Any) -> Any:
     return value
 
 
-class Constrained(eqx.Module):
+class Constrained(Readable, eqx.Module):
     """A function of constrained parameters as a function of unconstrained ones."""
 
     function: Callable[..., Array]
@@ -106,7 +107,7 @@ class Constrained(eqx.Module):
         return self.function(self.constraint.constrained(free), *rest)
 
 
-class FreePrior(eqx.Module):
+class FreePrior(Readable, eqx.Module):
     """log pi(theta) + T log |det d theta / d free|. The factor T keeps the power of the Jacobian in rho at 1."""
 
     posterior: Posterior

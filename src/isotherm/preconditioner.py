@@ -19,6 +19,7 @@ from isotherm import tree
 from isotherm.errors import must
 from isotherm.numeric import is_real, numeric
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.records import GradientEstimate, LinearOperator
 from isotherm.sums.precision import exact
 
@@ -33,10 +34,13 @@ def _as_numbers(x: PyTree) -> PyTree:
 
 def _as_array(x: Any) -> Any:
     number = None if isinstance(x, jax.Array | float) else numeric(x)
-    return x if number is None else number
+    if number is None:
+        return x
+    # A compiled program would cut integers of 64 bits down to 32.
+    return number.astype(np.float64) if number.dtype.kind in "iu" else number
 
 
-class Preconditioner(eqx.Module):
+class Preconditioner(Readable, eqx.Module):
     """The change of variables theta = center + L v. v has the structure of theta."""
 
     center: eqx.AbstractVar[PyTree[Array]]
@@ -90,7 +94,7 @@ def in_coordinates(posterior: Posterior, preconditioner: Preconditioner) -> Post
     return Posterior(likelihood, prior, batched=posterior.batched, temperature=posterior.temperature)
 
 
-class AtParams(eqx.Module):
+class AtParams(Readable, eqx.Module):
     """A function of theta as a function of v."""
 
     function: Callable[..., Any]
@@ -101,7 +105,7 @@ class AtParams(eqx.Module):
         return self.function(self.preconditioner.to_params(v), *rest)
 
 
-class PulledNoise(eqx.Module):
+class PulledNoise(Readable, eqx.Module):
     """L' C L, where C is the noise covariance of one batch."""
 
     preconditioner: Preconditioner

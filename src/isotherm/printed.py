@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from isotherm.notebook import html
+
 
 def beyond(x: float, limit: float, digits: int = 3) -> str:
     """Return a number above a limit with as many decimals, `digits` at least, as show that it is above."""
@@ -16,8 +18,8 @@ def beyond(x: float, limit: float, digits: int = 3) -> str:
 class Printed(abc.ABC):
     """A base class that prints the lines and tables of `_parts`. Dataclasses need `repr=False`.
 
-    They are `width` columns wide, or as wide as the terminal if that is narrower. Strings are text: neither markup of
-    Rich nor control characters in them take effect.
+    They are `width` columns wide, or as wide as the terminal if that is narrower; in a notebook they are HTML.
+    Strings are text: neither markup of Rich nor control characters in them take effect.
     """
 
     width: ClassVar[int] = 110
@@ -42,3 +44,6 @@ class Printed(abc.ABC):
         return capture.get()
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html(self._parts())

@@ -4,13 +4,11 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from isotherm.notebook import NotebookBar
 from isotherm.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-_WIDE = 100  # columns from which there is room for all figures
 
 
 class Progress:
@@ -37,29 +35,19 @@ class Progress:
         self.title, self.total, self.show, self.lines = title, total, show, lines
         self.console: Any = console
         self.done, self.began = 0.0, time.perf_counter()
+        self.figures = ""
         self.bar: Any = None
 
     def __enter__(self) -> "Progress":
         if not self.show:
             return self
-        from rich import progress
-
-        from isotherm.terminal import new_console
+        from isotherm.terminal import Bar, new_console
 
         self.console = new_console(stderr=True) if self.console is None else self.console
-        if not (self.console.is_terminal or self.console.is_jupyter):
-            return self
-        text = progress.TextColumn("{task.description}", markup=False)
-        figures = progress.TextColumn("{task.fields[figures]}", markup=False)
-        if self.total is None:
-            columns = (progress.SpinnerColumn(), text, figures, progress.TimeElapsedColumn())
-        else:
-            bar = progress.BarColumn(bar_width=10 if self.is_narrow else 24)
-            columns = (text, bar, progress.TaskProgressColumn(), figures)
-            columns = (*columns, progress.TimeRemainingColumn(compact=True))
-        self.bar = progress.Progress(*columns, console=self.console, transient=self.total is None)
-        self.bar.start()
-        self.task = self.bar.add_task(visible(self.title), total=self.total, figures="")
+        if self.console.is_jupyter:
+            self.bar = NotebookBar(self.title, self.total)
+        elif self.console.is_terminal:
+            self.bar = Bar(self.title, self.total, self.console)
         return self
 
     @property
@@ -70,18 +58,25 @@ class Progress:
     @property
     def is_narrow(self) -> bool:
         """Whether the screen has no room for all figures beside the bar."""
-        return self.console is not None and self.console.width < _WIDE
+        if self.console is None:
+            return False
+        from isotherm.terminal import WIDE
+
+        return self.console.width < WIDE
 
     def say(self, text: str) -> None:
         """Show `text` beside the bar."""
-        if self.bar is not None:
-            self.bar.update(self.task, figures=visible(text))
+        self.figures = text
+        self._show()
 
     def advance(self, work: int | float = 1) -> None:
         """Count more work as done."""
         self.done += work
+        self._show()
+
+    def _show(self) -> None:
         if self.bar is not None:
-            self.bar.update(self.task, completed=self.done)
+            self.bar.show(self.done, self.figures)
 
     def count_rows(self, rows: int) -> None:
         """Count more rows as done, and show how many are done in a second."""

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
 
+from isotherm.readable import Readable
+
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
@@ -40,7 +42,7 @@ class Status(enum.IntEnum):
     NON_FINITE = 1
 
 
-class Batch(eqx.Module):
+class Batch(Readable, eqx.Module):
     """The rows that one chain sees in one step, and what the minibatch plan knows about them.
 
     `noise_factor` f makes (N^2/n) f V the covariance of the noisy gradient, V being the Bessel-corrected
@@ -73,7 +75,7 @@ class LinearOperator(Protocol):
         """Return the product with `x`, which has the structure of the parameters."""
 
 
-class GradientEstimate(eqx.Module):
+class GradientEstimate(Readable, eqx.Module):
     """A noisy force and what is known about its noise.
 
     `contrasts` has a leading axis k and is scaled so that the mean of z z' over that axis is an unbiased estimate of
@@ -87,7 +89,7 @@ class GradientEstimate(eqx.Module):
     operator: LinearOperator | None = None
 
 
-class State(eqx.Module):
+class State(Readable, eqx.Module):
     """What the next step needs: no key, no data cursor. Parts that the sampler does not have are `None`."""
 
     position: PyTree[Array]
@@ -98,7 +100,7 @@ class State(eqx.Module):
     extra: Any = None  # whatever else a sampler carries from step to step
 
 
-class Info(eqx.Module):
+class Info(Readable, eqx.Module):
     """Diagnostics of a step. Under `jit`, entries that are not used are not computed.
 
     `clipped` counts the directions in which the added noise would have needed a negative variance.
@@ -110,7 +112,7 @@ class Info(eqx.Module):
     status: Int[Array, ""]
 
 
-class Temperatures(eqx.Module):
+class Temperatures(Readable, eqx.Module):
     """What temperatures are computed from in a step.
 
     `position` is the position to pair with the force of the step: their covariance gives the configurational

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from rich import progress
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Column
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from isotherm.text import visible, visible_lines
 
+WIDE = 100  # columns from which there is room for all figures beside a bar
 _NAME_WIDTH = 18  # of the first column, if a table is too wide: longer names are wrapped
 
 
@@ -73,3 +75,28 @@ def _width(column: Column) -> int:
 
 def _as_text(cell: Any, escaped: Any) -> Any:
     return Text(escaped(cell)) if isinstance(cell, str) else cell
+
+
+class Bar:
+    """A bar of progress on a terminal, or the elapsed time if the `total` is `None`."""
+
+    def __init__(self, title: str, total: int | float | None, console: Console) -> None:
+        text = progress.TextColumn("{task.description}", markup=False)
+        figures = progress.TextColumn("{task.fields[figures]}", markup=False)
+        if total is None:
+            columns = (progress.SpinnerColumn(), text, figures, progress.TimeElapsedColumn())
+        else:
+            bar = progress.BarColumn(bar_width=10 if console.width < WIDE else 24)
+            columns = (text, bar, progress.TaskProgressColumn(), figures)
+            columns = (*columns, progress.TimeRemainingColumn(compact=True))
+        self._bar = progress.Progress(*columns, console=console, transient=total is None)
+        self._bar.start()
+        self._task = self._bar.add_task(visible(title), total=total, figures="")
+
+    def show(self, done: int | float, figures: str) -> None:
+        """Show how much is done, and `figures` beside it."""
+        self._bar.update(self._task, completed=done, figures=visible(figures))
+
+    def stop(self) -> None:
+        """Leave the bar as it is; the elapsed time disappears."""
+        self._bar.stop()

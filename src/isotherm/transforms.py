@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, PyTree
 from isotherm import tree
 from isotherm.errors import is_traced, must
 from isotherm.numeric import real_scalar
+from isotherm.readable import Readable
 
 
 class Transform(Protocol):
@@ -27,7 +28,7 @@ class Transform(Protocol):
         """log |det dy/dx|, for each element or for each vector."""
 
 
-class Positive(eqx.Module):
+class Positive(Readable, eqx.Module):
     """y = exp(x) > 0, elementwise."""
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -50,7 +51,7 @@ def _as_end(value: Any) -> Any:
     return value if number is None else float(number)
 
 
-class Bounded(eqx.Module):
+class Bounded(Readable, eqx.Module):
     """low < y < high, elementwise: y = low + (high - low) sigmoid(x)."""
 
     low: float = eqx.field(converter=_as_end)
@@ -82,7 +83,7 @@ class Bounded(eqx.Module):
         return jnp.log(self.high - self.low) - jax.nn.softplus(x) - jax.nn.softplus(-x)
 
 
-class Ordered(eqx.Module):
+class Ordered(Readable, eqx.Module):
     """y_1 < y_2 < ... along the last axis: y_1 = x_1, and each difference is exp(x_i)."""
 
     def __call__(self, x: Float[Array, "... n"]) -> Float[Array, "... n"]:
@@ -99,7 +100,7 @@ class Ordered(eqx.Module):
         return jnp.sum(x[..., 1:], axis=-1)
 
 
-class Simplex(eqx.Module):
+class Simplex(Readable, eqx.Module):
     """y_i > 0 with sum 1 along the last axis, by stick-breaking: x has one element fewer than y."""
 
     def __call__(self, x: Float[Array, "... n"]) -> Float[Array, "... m"]:
@@ -130,7 +131,7 @@ def _even(x: Array) -> Array:
     return jnp.log(jnp.arange(x.shape[-1], 0, -1, dtype=x.dtype)).reshape((1,) * (x.ndim - 1) + (-1,))
 
 
-class Constraint(eqx.Module):
+class Constraint(Readable, eqx.Module):
     """A pytree of transforms for a pytree of parameters; `None` leaves a leaf or a whole branch unconstrained."""
 
     transforms: PyTree

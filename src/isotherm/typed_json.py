@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+import sys
 import types
 import typing
 from typing import Any
@@ -86,6 +87,8 @@ def _scalar(kind: type, value: Any, name: str) -> Any:
     allowed = (int, float) if kind is float else (kind,)
     if type(value) not in allowed:
         raise ValueError(f"`{name}` must be of type {kind.__name__}; it is of type {type(value).__name__}")
+    if kind is float and type(value) is int and abs(value) > sys.float_info.max:
+        raise ValueError(f"`{name}` must be a floating-point number; it has {len(str(abs(value)))} digits")
     return value
 
 

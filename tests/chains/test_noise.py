@@ -51,3 +51,45 @@ def test_size_and_trace_of_the_noise(problem):
     s, largest = [x.s for x in seen], unit * np.linalg.eigvalsh(C)[-1]
     # A lower bound, by the directions that half of the contrasts cannot tell from the first.
     assert 0.75 * largest < np.mean(s) < largest + 4.5 * np.std(s, ddof=1) / REPEATS**0.5
+
+
+class Reversed(iso.extend.Preconditioner):
+    """A change of variables of a user's own: coordinates in the opposite order, with scales."""
+
+    center: jax.Array
+    scale: jax.Array
+
+    def multiply(self, v):
+        return self.scale * v[::-1]
+
+    def multiply_transposed(self, x):
+        return (self.scale * x)[::-1]
+
+    def solve(self, x):
+        return (x / self.scale)[::-1]
+
+
+@pytest.mark.slow
+def test_s_is_that_of_the_coordinates_of_a_preconditioner_of_ones_own():
+    posterior, data, start = regression()
+    scale = jnp.linspace(0.01, 0.1, 20)
+    own = Reversed(start, scale)
+    run = lambda preconditioner: iso.sample(
+        posterior,
+        data,
+        start,
+        sampler=iso.CCAdL(0.05, 5.0, iso.Dense(), scheme="symmetric"),
+        batch_size=BATCH,
+        num_draws=50,
+        num_chains=2,
+        preconditioner=preconditioner,
+        progress=False,
+    )
+    draws, usual = run(own), run(iso.DiagonalPreconditioner(start, scale))
+    rows = jax.vmap(jax.grad(posterior.one_log_likelihood), in_axes=(None, 0))
+    ends = [draws.posterior[chain, -1] for chain in range(2)]
+    covariances = [N**2 / BATCH * np.cov(np.asarray(rows(jnp.asarray(x), data), np.float64).T) for x in ends]
+    L = np.diag(np.asarray(scale, np.float64))[:, ::-1]
+    exact = [draws.setup.sampler.noise_scale(0) * np.linalg.eigvalsh(L.T @ C @ L)[-1] for C in covariances]
+    assert 0.7 * max(exact) < draws.record.s < 1.2 * max(exact)
+    assert draws.record.s == pytest.approx(usual.record.s, rel=0.3)

@@ -67,7 +67,7 @@ def test_the_commands_run_and_give_the_exact_posterior(tmp_path, monkeypatch):
             for line in text.splitlines():
                 count += 1
                 assert shell(line) == 0, line
-        else:
+        elif kind != "console":
             name = re.match(r"# (\S+)\n", text)
             assert name is not None
             Path(name.group(1)).write_text(text)

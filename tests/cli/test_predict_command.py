@@ -358,3 +358,22 @@ def test_a_file_is_written_whole_or_not_at_all(error, code, folder, monkeypatch,
     assert (folder / "predictions.csv").read_text() == "mine"
     assert {path.name for path in folder.iterdir()} == before
     assert capsys.readouterr().out == ""
+
+
+def test_new_rows_are_read_by_the_keys_of_the_spec_unless_others_are_given(folder, capsys):
+    draws = made_forecast("linear")
+    draws.about.model["csv"] = {"separator": ";", "decimal": ",", "encoding": "cp1252"}
+    save(draws, "german")
+    new = pd.DataFrame(table(20))
+    new.to_csv("german.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    new.to_csv("other.csv", index=False)
+    assert main(["predict", "german", "german.csv", "--out", "a.csv"]) == 0
+    assert main(["predict", "german", "other.csv", "--out", "b.csv"]) == 2
+    assert "`features` must be a column of the table" in capsys.readouterr().err
+    given = ["--separator", ",", "--decimal", ".", "--encoding", "utf-8"]
+    assert main(["predict", "german", "other.csv", "--out", "b.csv", *given]) == 0
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    assert main(["predict", "german", "other.csv", "--out", "c.csv", "--separator", ";;"]) == 2
+    assert "`separator` must be one character" in capsys.readouterr().err
+    new.to_parquet("new.parquet")
+    assert main(["predict", "german", "new.parquet", "--out", "d.csv"]) == 0

@@ -239,6 +239,12 @@ def test_a_function_gets_the_columns(folder):
         read_spec("spec")
 
 
+def test_refusals_name_a_function_as_the_way_out(folder, capsys):
+    (folder / "spec.toml").write_text(SPEC.replace("linear", "ordinal"))
+    assert main(["sample", "spec.toml"]) == 2
+    assert "`function` in place of `model` names a function" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

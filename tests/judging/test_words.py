@@ -4,6 +4,8 @@ import dataclasses
 
 import pytest
 
+import isotherm as iso
+from isotherm.chains.advice import about_failure
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.judging.summary import off
 from isotherm.printed import beyond
@@ -49,3 +51,11 @@ def test_after_a_warm_up_no_setting_is_to_be_changed_that_the_user_did_not_choos
     assert "step_size" not in verdict
     assert "batch_size" not in verdict
     assert "raise batch_size or leave it to the warm-up" in tuned(draws, "given; s = 0.1").summary().verdict
+
+
+def test_a_chain_that_failed_after_a_warm_up_asks_for_no_change_of_its_settings():
+    traits = iso.SGNHT(step_size=0.1, friction=1.0).traits
+    for s in (None, 0.1, 30.0):
+        by_hand = about_failure(traits, s, 0.1, "", 50, 1000)
+        assert "step_size" in by_hand
+        assert "step_size" not in about_failure(traits, s, 0.1, "", 50, 1000, tuned=True)

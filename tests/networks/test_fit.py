@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
+from isotherm.draws.joining import joined
 from isotherm.networks.chains import _step_size
 from isotherm.networks.training import restarted, trained
 
@@ -124,6 +125,8 @@ def test_probabilities_of_a_classifier_are_calibrated():
         ({"held_out": 0.9}, "`held_out` must be a number above 0 and at most 0.5"),
         ({"held_out": 0.01}, "`held_out` must be a share of at least 20 rows"),
         ({"x": np.zeros((50, 2))}, "`x` must be arrays of 200 rows"),
+        ({"x": np.ma.masked_less(np.zeros((200, 2)), 1)}, "mask"),
+        ({"y": np.full(200, "a")}, "`y` must"),
         ({"num_chains": 0}, "`num_chains` must be an integer of at least 1"),
         ({"learning_rate": -1.0}, "`learning_rate` must be a positive number below 1"),
         ({"y": np.full(200, np.nan)}, "nan"),
@@ -135,3 +138,47 @@ def test_bad_input_is_refused_before_anything_is_trained(monkeypatch, arguments,
     given = {"x": x, "y": y, "likelihood": "gaussian", **arguments}
     with pytest.raises((ValueError, TypeError), match=f"(?i){message}"):
         iso.networks.fit(eqx.nn.MLP(2, "scalar", 5, 1, key=key()), **given, progress=False)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_chains_that_there_are(monkeypatch):
+    """The second chain is ended in its burn-in, and the third is never begun."""
+    x, y = lines()
+    begun = []
+
+    def chain(*arguments, **options):
+        begun.append(1)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    original = iso.networks.fitting.chain
+    monkeypatch.setattr(iso.networks.fitting, "chain", chain)
+    settings = {"num_chains": 3, "num_draws": 8, "epochs": 20, "choose_prior": False, "progress": False}
+    fit = iso.networks.fit(linear(), x, y, "gaussian", **settings)
+    assert len(begun) == 2
+    assert (fit.draws.num_chains, fit.draws.num_draws) == (1, 8)
+    assert "ended early" in fit.verdict
+
+
+def test_a_chain_with_fewer_draws_is_filled_up():
+    posterior = iso.Posterior(lambda mean, row: -0.5 * (row - mean) ** 2)
+    run = lambda seed, count: iso.sample(
+        posterior,
+        np.arange(20.0, dtype=np.float32),
+        jnp.zeros(()),
+        sampler=iso.SGHMC(0.01, 1.0),
+        batch_size=10,
+        num_draws=count,
+        num_chains=1,
+        seed=seed,
+        progress=False,
+    )
+    runs = [run(0, 6), run(1, 4), run(2, 6)]
+    both = joined(runs)
+    assert both.complete.tolist() == [True, False, True]
+    assert both.lengths.tolist() == [6, 4, 6]
+    np.testing.assert_array_equal(both.posterior[1, :4], runs[1].posterior[0])
+    assert np.isnan(both.posterior[1, 4:]).all()
+    np.testing.assert_array_equal(both.moments.mean[[2]], runs[2].moments.mean)
+    assert both.record.num_chains == 3

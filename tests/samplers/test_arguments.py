@@ -47,6 +47,7 @@ def test_counts_are_positive_and_fit_into_32_bits(name):
     make = COUNTS[name]
     for count in (1, 100, LARGEST_COUNT):
         assert getattr(make(**{name: count}), name) == count
+    assert type(getattr(make(**{name: np.uint64(3)}), name)) is int  # whose differences would wrap around
     for count in (0, LARGEST_COUNT + 1):
         with pytest.raises(ValueError, match=f"`{name}` must be"):
             make(**{name: count})

@@ -1,6 +1,7 @@
 """A sampler that is one file, and nothing else, goes through `sample`, `diagnose`, `validate` and the report."""
 
 import json
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.cli import main
+from isotherm.studies.validation import methods
 from support import adam_sgld
 from support.adam_sgld import AdamSGLD
 from support.monte_carlo import LIMIT
@@ -87,3 +89,27 @@ def test_validate_measures_it(target, code, verdict, tmp_path, monkeypatch, caps
 def test_a_file_that_is_missing_is_named(capsys):
     assert main(["validate", "--quick", "--sampler", "absent.py:make"]) == 2
     assert "absent.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["support.adam_sgld:AdamSGLD", "support.adam_sgld:make", "offered"])
+def test_a_class_or_a_name_that_a_package_offers(name, monkeypatch):
+    """A class gets the scales that it has fields for; without a friction, the step size is that without momentum."""
+    offered = EntryPoint("offered", "support.adam_sgld:AdamSGLD", methods.GROUP)
+    monkeypatch.setattr(methods, "entry_points", lambda *, group: [offered] if group == offered.group else [])
+    sampler = methods.method(name)(methods.Scales(1.0, 2.0, 3.0, 4.0))
+    assert isinstance(sampler, AdamSGLD)
+    assert sampler.step_size == 2
+
+
+def test_a_class_with_a_momentum_gets_friction_and_mass():
+    sampler = methods.of_user(iso.SGHMC)(methods.Scales(1.0, 2.0, 3.0, jnp.asarray(4.0)))
+    assert (sampler.step_size, sampler.friction, sampler.mass) == (1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("absent", "or a name that a package offers"), ("builtins:repr", "a class of samplers")],
+)
+def test_what_is_not_a_sampler_is_named(name, reason, capsys):
+    assert main(["validate", "--quick", "--sampler", name]) == 2
+    assert reason in " ".join(capsys.readouterr().err.split())

@@ -1,5 +1,7 @@
 """Draws on the disk are indexed as NumPy arrays are, and read in pieces."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from isotherm.errors import DamagedFileError
 from isotherm.store.draws_writer import DrawsWriter
 from isotherm.store.stored_array import StoredArray
 from isotherm.store.zarr_layout import StoredLeaf, ZarrLayout
+from support.made import made
 
 CHAINS, DRAWS, CHUNK = 3, 23, 5
 INDICES = [
@@ -94,3 +97,16 @@ def test_every_read_is_checked(pair):
     for read in (lambda: stored[:, 9:11], lambda: stored[0, 12], lambda: list(elements_of(stored))):
         with pytest.raises(DamagedFileError, match="checksum"):
             read()
+
+
+@pytest.mark.slow  # where types are not checked: draws are annotated as arrays
+def test_exports_read_draws_from_the_disk(pair):
+    x, stored = pair
+    draws = made({"w": x}, (True,) * CHAINS)
+    on_disk = dataclasses.replace(draws, posterior={"w": stored})
+    assert isinstance(on_disk["w"], np.ndarray)
+    assert np.array_equal(on_disk["w"], x)
+    assert np.array_equal(on_disk["w[1, 2]"], x[:, :, 1, 2])
+    assert on_disk.to_pandas().equals(draws.to_pandas())
+    assert on_disk._repr_html_() == draws._repr_html_()
+    assert np.array_equal(on_disk.to_arviz()["posterior"]["w"], x)

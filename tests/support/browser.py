@@ -32,7 +32,7 @@ const measure = frame => {{
   return {{
     width, scroll: page.scrollingElement.scrollWidth, ground,
     figures: [...page.images].map(image => {{
-      const box = image.getBoundingClientRect(), frame = image.closest("figure").getBoundingClientRect();
+      const box = image.getBoundingClientRect(), frame = (image.closest("figure") ?? image).getBoundingClientRect();
       return {{natural: image.naturalWidth, width: box.width, height: box.height, alt: image.alt,
                inside: frame.left >= 0 && frame.right <= width}};
     }}),

@@ -122,6 +122,17 @@ def mixed(value, at=7, base="1 kg"):
             "`a` must be a column of dates of the form %Y; got 'y'",
         ),
         ({"a": Y}, {"dates": {"a": "%Y"}}, "`dates` must be columns of text or dates; got 'a'"),
+        (
+            {"a": mixed("1")},
+            {"dates": {"a": "%Q"}},
+            "`dates` must be forms of dates by column, as in `strptime`",
+        ),
+        (
+            {"a": mixed("1")},
+            {"dates": {"a": "mixed"}},
+            "`dates` must be forms of dates by column, as in `strptime`",
+        ),
+        ({"a": mixed("1")}, {"dates": {"a": "%"}}, "got '%'"),
         ({}, {"dates": {"day": "%Y"}}, "`dates` must be a column of the table; got 'day'"),
         (
             {"a": mixed("1")},

@@ -14,14 +14,15 @@ from isotherm.data.checks import InfiniteRows, holds_infinity
 from isotherm.data.fingerprint import fingerprint
 from isotherm.data.stream import Stream, some_rows, taken
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.sums import precision
 
 _CHECKED_ROWS = 4096  # rows whose log-likelihood must be finite at the starts
 _NUMBERS = 2**22  # in the gradients of rows that are computed at once
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Problem:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Problem(Readable):
     """What chains are run on. `isotherm.sampling.prepare` makes one.
 
     - `posterior`: as the user gave it, over constrained parameters.

@@ -13,9 +13,10 @@ from isotherm import devices, keys, tree
 from isotherm.compilation import compile_quickly
 from isotherm.errors import must
 from isotherm.preconditioner import Preconditioner
+from isotherm.readable import Readable
 
 
-class Starts(abc.ABC):
+class Starts(Readable, abc.ABC):
     """A recipe for the starts of any number of chains."""
 
     @abc.abstractmethod
@@ -23,7 +24,7 @@ class Starts(abc.ABC):
         """Return free parameters with a leading axis of chains. `key` is that of the run."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class GivenStarts(Starts):
     """`init` for every chain, or one for each if `per_chain`, plus normal noise of sd `scale`."""
 
@@ -46,7 +47,7 @@ class GivenStarts(Starts):
         return positions
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class NormalStarts(Starts):
     """Normal draws around `points`, `spread` standard deviations wide in the preconditioner's coordinates.
 

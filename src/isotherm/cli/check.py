@@ -46,18 +46,19 @@ def add_check(commands: Subparsers) -> None:
     parser.add_argument(
         "--write", type=Path, metavar="SPEC", help="write the proposed spec to this .toml file"
     )
-    parser.add_argument("--force", action="store_true", help="replace an existing file")
+    parser.add_argument("--html", type=Path, metavar="PAGE", help="write the result to this .html file, too")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
     parser.add_argument("--json", action="store_true", help="print a single JSON object and nothing else")
     parser.set_defaults(run=check)
 
 
 def check(options: argparse.Namespace) -> int:
     """Print the faults and the spec; the exit code says whether the table can be sampled as proposed."""
-    out = options.write
-    if out is not None and out.suffix != ".toml":
-        return fail(options, f"--write must end in .toml; got {out}")
-    if out is not None and out.exists() and not options.force:
-        return fail(options, f"{out} already exists; use --force to replace it, or --write another file")
+    for name, out, suffix in (("--write", options.write, ".toml"), ("--html", options.html, ".html")):
+        if out is not None and out.suffix != suffix:
+            return fail(options, f"{name} must end in {suffix}; got {out}")
+        if out is not None and out.exists() and not options.force:
+            return fail(options, f"{out} already exists; use --force to replace it, or name another file")
     try:
         with deferred():
             return _run(options)
@@ -75,11 +76,18 @@ def _run(options: argparse.Namespace) -> int:
     spec = None if result.proposal is None else result.proposal.toml(_path_in(out, result.path))
     if out is not None and spec is not None:
         write_text(out, spec)
+    if options.html is not None:
+        from isotherm.reporting.check_page import check_page
+
+        write_text(options.html, check_page(result, options.table, spec))
     code = 0 if result.ok else 1
     if options.json:
-        say(json.dumps(_record(result, spec, code, out, time.perf_counter() - began)))
+        files = [str(x) for x in (None if spec is None else out, options.html) if x is not None]
+        say(json.dumps(_record(result, spec, code, files, time.perf_counter() - began)))
         return code
     tell(f"{options.table}: {result.rows:,} rows, {result.columns:,} columns\n")
+    if options.html is not None:
+        tell(f"page: {options.html}\n")
     _show(result.findings)
     if options.target is None:
         tell(f"The target is taken to be `{result.target}`; choose another with --target.")
@@ -141,7 +149,7 @@ def _sentence(finding: "Finding") -> str:
 
 
 def _record(
-    result: "Inspection", spec: str | None, code: int, out: Path | None, seconds: float
+    result: "Inspection", spec: str | None, code: int, files: list[str], seconds: float
 ) -> dict[str, object]:
     return {
         "exit_code": code,
@@ -155,7 +163,7 @@ def _record(
         "findings": [dataclasses.asdict(finding) for finding in result.findings],
         "spec": spec,
         "seconds": round(seconds, 1),
-        "files": [] if out is None or spec is None else [str(out)],
+        "files": files,
     }
 
 

@@ -18,6 +18,7 @@ from isotherm.cli.resume import add_resume
 from isotherm.cli.sample import add_sample
 from isotherm.cli.validate import add_validate
 from isotherm.cli.watch import add_watch
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
@@ -63,7 +64,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     add_completion(commands, parser)
     options = parser.parse_args(arguments)
     options.arguments = list(arguments)
-    with contextlib.suppress(OSError):  # a home that cannot be written to
+    # A home that cannot be written to does without.
+    with Progress("loading JAX"), contextlib.suppress(OSError):
         isotherm.keep_compiled()
     return options
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from isotherm.cli.arguments import Subparsers, add_command
 from isotherm.cli.messages import complain, say
+from isotherm.progress import Progress
 
 
 def add_report(commands: Subparsers) -> None:
@@ -23,10 +24,12 @@ def add_report(commands: Subparsers) -> None:
 
 def report(options: argparse.Namespace) -> int:
     """Write the report and print its path; return the exit code."""
-    from isotherm.cli.folder import read_run, write_report
-
     try:
-        say(f"report   {write_report(options.folder, *read_run(options.folder))}")
+        with Progress("writing figures and the report"):
+            from isotherm.cli.folder import read_run, write_report
+
+            path = write_report(options.folder, *read_run(options.folder))
+        say(f"report   {path}")
     except (ValueError, KeyError) as error:
         complain(str(error))
         return 2

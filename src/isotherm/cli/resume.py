@@ -8,6 +8,7 @@ from isotherm.cli.arguments import Subparsers, add_command
 from isotherm.cli.distributed import add_distributed, in_all, is_first, is_parent, join, leave, watch
 from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import fail, printer
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 
 
@@ -53,11 +54,11 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    import isotherm as iso
-    from isotherm.cli.folder import STORE, read_settings
-    from isotherm.cli.spec import make_problem
-
     began = time.perf_counter()
+    with Progress("loading JAX", show=not options.json):
+        import isotherm as iso
+        from isotherm.cli.folder import STORE, read_settings
+        from isotherm.cli.spec import make_problem
     if options.distributed:
         spec, seed, effort = in_all(lambda: read_settings(options.out), "settings")
         problem = in_all(lambda: make_problem(spec), "data")

@@ -41,7 +41,8 @@ def add_validate(commands: Subparsers) -> None:
     parser.add_argument(
         "--sampler",
         metavar="FILE.PY:FUNCTION",
-        help="measure a sampler of your own: FUNCTION takes step sizes, friction and mass (see CONTRIBUTING.md)",
+        help="measure a sampler of your own: FUNCTION takes step sizes, friction and mass (see CONTRIBUTING.md); or "
+        "PACKAGE:CLASS, or a name from the entry points isotherm.samplers of installed packages",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.set_defaults(run=validate)
@@ -55,7 +56,7 @@ def validate(options: argparse.Namespace) -> int:
 
     try:
         rows = [case.name for case in table.cases(quick=options.quick, sampler=options.sampler)]
-    except (OSError, ImportError, ValueError) as error:
+    except (OSError, ImportError, TypeError, ValueError) as error:
         complain(f"--sampler: {error}")
         return 2
     if options.peers:

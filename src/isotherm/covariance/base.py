@@ -17,10 +17,11 @@ from jaxtyping import Array, Float, Int, PyTree
 from isotherm.errors import check_choice, check_count, describe, is_traced
 from isotherm.hyper import scheduled
 from isotherm.numeric import real_scalar
+from isotherm.readable import Readable
 from isotherm.records import GradientEstimate, Needs
 
 
-class Operator(eqx.Module):
+class Operator(Readable, eqx.Module):
     """A symmetric positive semidefinite matrix C over the parameters, as a linear operator."""
 
     inverts: ClassVar[bool] = False
@@ -39,7 +40,7 @@ class Operator(eqx.Module):
         """Return (I - c C)^1/2 x, and the number of negative eigenvalues that were clipped to 0."""
 
 
-class Average(eqx.Module):
+class Average(Readable, eqx.Module):
     """The running average of C after `count` batches.
 
     `pending` holds what is yet to be added in bulk, `factors` an earlier average in a form whose inverse and root are
@@ -78,7 +79,7 @@ def _as_floor(value: Any) -> Any:
     return value if number is None else float(number)
 
 
-class Covariance(eqx.Module):
+class Covariance(Readable, eqx.Module):
     r"""How C is estimated along the chain.
 
     $$\hat C_t = (1 - \kappa_t)\,\hat C_{t-1} + \kappa_t\, C(\theta_t), \qquad \kappa_t = 1/t .$$

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from isotherm import tree
 from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Form, Operator, averaging_field
 from isotherm.covariance.factors import Factors, eigenvectors
+from isotherm.hyper import count_field
 from isotherm.records import GradientEstimate
 
 _SEED_BLOCK = 64  # contrasts per batch while seeding
@@ -52,7 +53,7 @@ class Dense(Covariance):
 
     estimate: Estimate = eqx.field(default="contrasts", static=True)
     averaging: Averaging = averaging_field()
-    contrasts: int = eqx.field(default=1, static=True)
+    contrasts: int = count_field(default=1)
 
     has_root = True
     controls_all = True

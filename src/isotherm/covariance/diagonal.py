@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator, averaging_field
+from isotherm.hyper import count_field
 from isotherm.records import GradientEstimate
 
 
@@ -44,7 +45,7 @@ class Diagonal(Covariance):
 
     estimate: Estimate = eqx.field(default="contrasts", static=True)
     averaging: Averaging = averaging_field()
-    contrasts: int = eqx.field(default=1, static=True)
+    contrasts: int = count_field(default=1)
 
     has_root = True
     controls_all = False

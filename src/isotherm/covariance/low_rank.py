@@ -9,6 +9,7 @@ from isotherm import tree
 from isotherm.covariance.base import Average, Averaging, Covariance, Estimate, Operator, averaging_field
 from isotherm.covariance.diagonal import DiagonalOperator, blend, narrowest
 from isotherm.errors import check_count
+from isotherm.hyper import count_field
 from isotherm.records import GradientEstimate
 
 _SEED_BATCHES = 8
@@ -90,10 +91,10 @@ class DiagonalLowRank(Covariance):
       two times the effective rank tr(C)^2 / tr(C^2) of the noise.
     """
 
-    rank: int = eqx.field(default=16, static=True)
+    rank: int = count_field(default=16)
     estimate: Estimate = eqx.field(default="contrasts", static=True)
     averaging: Averaging = averaging_field()
-    contrasts: int = eqx.field(default=1, static=True)
+    contrasts: int = count_field(default=1)
 
     has_root = True
     controls_all = False

@@ -17,6 +17,7 @@ from isotherm import keys
 from isotherm.data.permutation import permute
 from isotherm.data.stream import Drawn, Stream
 from isotherm.errors import must
+from isotherm.readable import Readable
 from isotherm.records import Batch
 
 Step = Int[Array, ""]
@@ -26,7 +27,7 @@ _ONE_WORD = 2**16  # most rows among which one word of random bits chooses evenl
 _SMALL = 64  # most rows for which batches come from `jax.random.permutation`, which is exactly uniform
 
 
-class MinibatchPlan(eqx.Module):
+class MinibatchPlan(Readable, eqx.Module):
     """A rule that draws minibatches."""
 
     weighted = False  # whether some rows are drawn more often than others, and have a weight to compensate

@@ -1,12 +1,12 @@
 """A plan that reads short runs of rows that lie side by side, which is faster than rows one by one."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from isotherm.data.plans import MinibatchPlan, PRNGKey, Step, uniform
 from isotherm.errors import check_count, must
+from isotherm.hyper import count_field
 from isotherm.records import Batch
 
 
@@ -24,8 +24,8 @@ class RandomBlocks(MinibatchPlan):
     - `reshuffle_every`: steps between two shuffles of the rows; `None` shuffles once, before the first step.
     """
 
-    rows_per_run: int = eqx.field(default=8, static=True)
-    reshuffle_every: int | None = eqx.field(default=None, static=True)
+    rows_per_run: int = count_field(default=8)
+    reshuffle_every: int | None = count_field(default=None)
 
     white = True
 

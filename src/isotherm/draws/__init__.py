@@ -2,5 +2,5 @@
 
 from isotherm.draws.draws import Draws as Draws
 from isotherm.draws.draws import Moments as Moments
-from isotherm.draws.draws import check_shapes as check_shapes
-from isotherm.draws.draws import load as load
+from isotherm.draws.loading import check_shapes as check_shapes
+from isotherm.draws.loading import load as load

@@ -1,7 +1,9 @@
 """`Draws`: the draws of a run, with everything needed to judge and repeat it."""
 
 import dataclasses
+import itertools
 import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -9,25 +11,27 @@ import numpy as np
 from jaxtyping import PyTree
 
 from isotherm import tree
-from isotherm.draws.record import About, Labels, RunRecord
-from isotherm.files import refusing_damage
-from isotherm.storage import REPAIR, read_archive, write_archive
+from isotherm.draws.elements import elements_of, labels_of, unknown
+from isotherm.draws.record import About, RunRecord
+from isotherm.notebook import html
+from isotherm.readable import Readable
+from isotherm.storage import write_archive
 from isotherm.text import visible
-from isotherm.typed_json import typed
 
 if TYPE_CHECKING:
-    from xarray import DataTree
+    from pandas import DataFrame
 
     from isotherm.chains.setup import Setup
     from isotherm.judging.summary import Summary
 
 
-_PER_PARAMETER = ("mean", "variance", "temperature")
-_OPTIONAL = ("kinetic", "refined")
+PER_PARAMETER = ("mean", "variance", "temperature")  # of the moments
+OPTIONAL = ("kinetic", "refined")
+_MOST_NAMES = 20  # in a notebook
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Moments:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Moments(Readable):
     """Moments over every step after burn-in, kept or not. Leaves are (chain, ...), in float64.
 
     `temperature` is the configurational temperature of each parameter, cov(theta_i, dU/dtheta_i). It is 1/beta for
@@ -49,6 +53,8 @@ class Moments:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
     """Posterior draws with everything needed to judge and repeat them.
+
+    `draws["w"]` are the draws of a parameter, (chain, draw, ...), and `list(draws)` the names that there are.
 
     - `posterior`: a pytree with the structure of the parameters and leaves (chain, draw, ...). The draws of a chain
       are NaN from its failure on.
@@ -95,6 +101,20 @@ class Draws:
         """Return the leaves by name, such as `layers.0.weight`; a bare array is called `theta`."""
         return {name or "theta": leaf for name, leaf in tree.named_leaves(self.posterior)}
 
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Return draws by name: a parameter or a derived quantity, or one element of it, such as `w[2]`."""
+        leaves = {**self.flat(), **self.derived}
+        if name in leaves:
+            return np.asarray(leaves[name])
+        labels = labels_of(self)
+        for leaf, names in labels.items():
+            if name in names:
+                return next(itertools.islice(elements_of(leaves[leaf]), names.index(name), None))
+        raise KeyError(unknown(name, leaves))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.flat(), **self.derived})
+
     def mean(self) -> tuple[PyTree[np.ndarray], PyTree[np.ndarray]]:
         """Return posterior means over every step, and their standard errors from the spread between chains.
 
@@ -115,25 +135,35 @@ class Draws:
 
         return summarise(self)
 
-    def to_arviz(
-        self, coords: dict[str, Any] | None = None, dims: dict[str, list[str]] | None = None
-    ) -> "DataTree":
-        """Return an `xarray.DataTree` in ArviZ's schema, with groups `posterior` and `sample_stats`."""
-        import arviz_base
+    def to_pandas(self) -> "DataFrame":
+        """Return a `DataFrame` with a row for each (chain, draw) and a column for each element of a parameter.
 
-        for name, axes in self.labels.items():
-            names = [f"{name}_{i}" for i in range(len(axes))]
-            dims = {name: names} | ({} if dims is None else dims)
-            coords = dict(zip(names, axes, strict=True)) | ({} if coords is None else coords)
-        per_draw = {k: v for k, v in self.stats.items() if v.ndim == 2}
-        groups = {"posterior": {**self.flat(), **self.derived}} | (
-            {"sample_stats": per_draw} if per_draw else {}
-        )
-        data = arviz_base.from_dict(groups, coords=coords, dims=dims)
-        plain = self.record.to_json()
-        attributes = {f"isotherm_{k}": v for k, v in plain.items() if isinstance(v, int | float | str)}
-        data["posterior"].attrs.update(attributes)
-        return data
+        Columns have the names of the summary, derived quantities included. Chains that failed are left out.
+        """
+        from isotherm.draws.to_pandas import to_pandas
+
+        return to_pandas(self)
+
+    def to_arviz(
+        self,
+        coords: dict[str, Any] | None = None,
+        dims: dict[str, list[str]] | None = None,
+        *,
+        posterior_predictive: Mapping[str, Any] | None = None,
+        observed_data: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the draws for ArviZ, with groups `posterior` and `sample_stats` and those that you pass.
+
+        This is an `xarray.DataTree`, or an `arviz.InferenceData` if a version of ArviZ before 1.0 is installed.
+        A slash in a name becomes a dot.
+
+        - `coords`, `dims`: names of dimensions by parameter, and labels along them.
+        - `posterior_predictive`: predicted outcomes by name, (chain, draw, ...).
+        - `observed_data`: the outcomes that were observed, by the same names.
+        """
+        from isotherm.draws.to_arviz import checked_predictive, to_arviz
+
+        return to_arviz(self, checked_predictive(self, posterior_predictive, observed_data), coords, dims)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file of arrays and JSON, with checksums; replace an existing file atomically."""
@@ -141,12 +171,12 @@ class Draws:
             "posterior": self.posterior,
             "stats": self.stats,
             "count": self.moments.count,
-            **{name: getattr(self.moments, name) for name in _PER_PARAMETER},
+            **{name: getattr(self.moments, name) for name in PER_PARAMETER},
             "lengths": self.lengths,
             "complete": self.complete,
             "derived": self.derived,
         }
-        for name in _OPTIONAL:
+        for name in OPTIONAL:
             if (value := getattr(self.moments, name)) is not None:
                 record[name] = value
         plain = {
@@ -162,73 +192,22 @@ class Draws:
         shapes = ", ".join(
             f"{visible(name)}: {x.shape[2:]}" for name, x in {**self.flat(), **self.derived}.items()
         )
+        return f"Draws({self._run()}; {shapes})"
+
+    def _repr_html_(self) -> str:
+        from isotherm.terminal import Table
+
+        table, leaves = Table(box=None), {**self.flat(), **self.derived}
+        for title in ("parameter", "shape"):
+            table.add_column(title)
+        for name, x in itertools.islice(leaves.items(), _MOST_NAMES):
+            table.add_row(name, " x ".join(map(str, x.shape[2:])) or "scalar")
+        more = [f"... and {len(leaves) - _MOST_NAMES} more"] if len(leaves) > _MOST_NAMES else []
+        return html([f"Draws: {self._run()}", table, *more])
+
+    def _run(self) -> str:
         failed = int(np.sum(~self.complete))
         note = f", {failed} stopped early" if failed else ""
         note += ", interrupted" if self.record.interrupted else ""
         name = self.record.sampler.name
-        return f"Draws({name}, {self.num_chains} chains x {self.num_draws} draws{note}; {shapes})"
-
-
-def load(path: str | os.PathLike[str], *, like: PyTree | None = None) -> Draws:
-    """Read draws written by `Draws.save`.
-
-    Dicts, lists and tuples of parameters come back as they were; modules and other classes come back as dicts
-    by leaf name, unless `like`, a pytree of the original structure, is given. Raises a `DamagedFileError` if the file
-    is not exactly as it was written.
-    """
-    names = () if like is None else ("posterior", *_PER_PARAMETER, "refined")
-    record, extra = read_archive(path, kind="draws", like=dict.fromkeys(names, like))
-    with refusing_damage(path, REPAIR):
-        draws = Draws(
-            posterior=record["posterior"],
-            stats=record["stats"],
-            moments=Moments(
-                record["count"],
-                *(record[name] for name in _PER_PARAMETER),
-                **{name: record.get(name) for name in _OPTIONAL},
-            ),
-            status=typed(tuple[str, ...], extra["status"], "status"),
-            lengths=record["lengths"],
-            complete=record["complete"],
-            record=RunRecord.from_json(extra["record"]),
-            derived=record["derived"],
-            labels=typed(Labels, extra["labels"], "labels"),
-            about=typed(About, extra["about"], "about"),
-        )
-        check_shapes(draws)
-    return draws
-
-
-def check_shapes(draws: Draws) -> None:
-    """Raise unless every array has an entry for each chain and each draw that it should have, and labels fit."""
-    m, count = draws.moments, (draws.num_chains,)
-    per_chain = [
-        draws.lengths,
-        draws.complete,
-        m.count,
-        m.mean,
-        m.variance,
-        m.temperature,
-        m.kinetic,
-        m.refined,
-    ]
-    per_draw = [draws.posterior, draws.derived]
-    for x in jax.tree.leaves([*per_chain, draws.stats, *per_draw]):
-        if x.shape[:1] != count:
-            raise ValueError(f"an array of shape {x.shape} must have an entry for each of {count[0]} chains")
-    shapes = {x.shape[1:2] for x in jax.tree.leaves(per_draw)}
-    if len(shapes) > 1 or () in shapes:
-        raise ValueError(f"all parameters must have as many draws; their numbers are {sorted(shapes)}")
-    for name, x, kind in (("lengths", draws.lengths, "iu"), ("complete", draws.complete, "b")):
-        if not isinstance(x, np.ndarray) or x.shape != count or x.dtype.kind not in kind:
-            raise ValueError(f"`{name}` must be an array with one entry for each chain")
-    for name, parts in (("stats", draws.stats), ("derived", draws.derived)):
-        if not (isinstance(parts, dict) and all(isinstance(x, np.ndarray) for x in parts.values())):
-            raise ValueError(f"`{name}` must hold arrays by name")
-    for name, x in {**draws.flat(), **draws.derived}.items():
-        if name in draws.labels and x.shape[2:] != (lengths := tuple(map(len, draws.labels[name]))):
-            raise ValueError(f"`{name}` has the shape {x.shape[2:]}, and its labels are for {lengths}")
-    names = [name for name, _ in tree.named_leaves(draws.posterior)]
-    for part in (m.mean, m.variance, m.temperature, *([] if m.refined is None else [m.refined])):
-        if [name for name, _ in tree.named_leaves(part)] != names:
-            raise ValueError("moments must have the parameters that the draws have")
+        return f"{name}, {self.num_chains} chains x {self.num_draws} draws{note}"

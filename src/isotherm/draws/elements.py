@@ -1,13 +1,17 @@
-"""The elements of a parameter one by one, also of draws that stay on the disk."""
+"""The elements of a parameter one by one and their names, also of draws that stay on the disk."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Shaped
 
 from isotherm.store.stored_array import StoredArray
+from isotherm.text import visible
+
+if TYPE_CHECKING:
+    from isotherm.draws.draws import Draws
 
 _AT_ONCE = 2**27  # bytes that are read of draws on the disk
 
@@ -25,3 +29,28 @@ def elements_of(leaf: Any) -> Iterator[Shaped[np.ndarray, "chain draw"]]:
         for i in range(block.shape[2]):
             yield np.ascontiguousarray(block[:, :, i])  # no view, which would keep the block in memory
         del block
+
+
+def labels_of(draws: "Draws") -> dict[str, list[str]]:
+    """Return names for the elements of each leaf: `w[2, 0]`, or the labels along its axes if the draws have some."""
+    known, leaves = draws.labels, {**draws.flat(), **draws.derived}
+    return {
+        name: [_label(name, x.shape[2:], i, known.get(name)) for i in range(int(np.prod(x.shape[2:])))]
+        for name, x in leaves.items()
+    }
+
+
+def _label(name: str, shape: tuple[int, ...], i: int, axes: list[list[str]] | None) -> str:
+    if axes is not None:
+        return ": ".join(names[k] for names, k in zip(axes, np.unravel_index(i, shape), strict=True))
+    index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
+    return f"{name}[{index}]" if index else name
+
+
+def unknown(name: object, known: Iterable[str]) -> str:
+    """Return the message for a name that no parameter has: those that begin with it, or else the first ones."""
+    known = list(known)
+    inside = [x for x in known if x.startswith(f"{name}.")]
+    listed = [visible(x) for x in (inside or known)[:10]]
+    more = f" and {len(inside or known) - 10} more" if len(inside or known) > 10 else ""
+    return f"{visible(repr(name))} is not the name of a parameter; there are {', '.join(listed)}{more}"

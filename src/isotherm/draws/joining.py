@@ -9,8 +9,18 @@ import numpy as np
 from isotherm.draws.draws import Draws
 
 
+def interrupted(run: Draws) -> Draws:
+    """Return the draws of a run after which others were to come."""
+    return dataclasses.replace(run, record=dataclasses.replace(run.record, interrupted=True))
+
+
 def joined(runs: Sequence[Draws]) -> Draws:
-    """Return the chains of all runs, in order. The runs may differ in their seeds and starts, and in nothing else."""
+    """Return the chains of all runs, in order. The runs may differ in their seeds, starts and lengths.
+
+    Chains with fewer draws than others, as after Ctrl-C, are filled up with NaN and count as stopped early.
+    """
+    longest = max(run.num_draws for run in runs)
+    runs = [_filled(run, longest) for run in runs]
     first, records = runs[0], [run.record for run in runs]
     together = lambda *x: np.concatenate(x)
     stack = lambda name: jax.tree.map(together, *(getattr(run, name) for run in runs))
@@ -33,4 +43,21 @@ def joined(runs: Sequence[Draws]) -> Draws:
         moments=dataclasses.replace(first.moments, **moments),
         status=tuple(text for run in runs for text in run.status),
         record=record,
+    )
+
+
+def _filled(run: Draws, length: int) -> Draws:
+    missing = length - run.num_draws
+    if missing == 0:
+        return run
+
+    def fill(x: np.ndarray) -> np.ndarray:
+        return np.pad(np.asarray(x), [(0, 0), (0, missing)] + [(0, 0)] * (x.ndim - 2), constant_values=np.nan)
+
+    return dataclasses.replace(
+        run,
+        posterior=jax.tree.map(fill, run.posterior),
+        derived={name: fill(x) for name, x in run.derived.items()},
+        stats={name: fill(x) if x.ndim == 2 else x for name, x in run.stats.items()},
+        complete=np.zeros_like(run.complete),
     )

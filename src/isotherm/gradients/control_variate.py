@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from isotherm import tree
 from isotherm.errors import check_count, must
 from isotherm.gradients.minibatch import Gradient, Minibatch
+from isotherm.hyper import count_field
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner, in_coordinates
 from isotherm.records import Batch, GradientEstimate, Needs
@@ -45,7 +46,7 @@ class ControlVariate(Gradient):
     posterior: Posterior | None = None
     order: Literal[1, 2] = eqx.field(default=1, static=True, kw_only=True)
     anchor: PyTree = eqx.field(default=None, kw_only=True)
-    refresh: int | None = eqx.field(default=None, static=True, kw_only=True)
+    refresh: int | None = count_field(default=None, kw_only=True)
     sums: Any = eqx.field(default=None, kw_only=True)
     preconditioner: Preconditioner | None = eqx.field(default=None, kw_only=True)
 

@@ -18,11 +18,12 @@ from isotherm.errors import check_flag
 from isotherm.gradients.fused import available, fuse
 from isotherm.gradients.row_sums import RowSums
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.records import Batch, GradientEstimate, LinearOperator, Needs
 from isotherm.sums.precision import exact
 
 
-class Gradient(eqx.Module):
+class Gradient(Readable, eqx.Module):
     """Estimates the force -grad U at a position from a batch. Subclass it for another estimator."""
 
     all_rows: eqx.AbstractClassVar[bool]
@@ -99,7 +100,7 @@ class FullData(Gradient):
         return GradientEstimate(estimate.force, contrasts, estimate.log_density, operator)
 
 
-class BatchNoise(eqx.Module):
+class BatchNoise(Readable, eqx.Module):
     """C of one batch as a linear operator, without a matrix and without a gradient per row.
 
     A product is a forward pass, centring over the rows, and a backward pass.
@@ -124,7 +125,7 @@ class BatchNoise(eqx.Module):
         return jax.tree.map(lambda *leaves: sum(leaves[1:], start=leaves[0]), *back)
 
 
-class NoNoise(eqx.Module):
+class NoNoise(Readable, eqx.Module):
     """C = 0."""
 
     def mv(self, x: PyTree) -> PyTree:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from isotherm.readable import Readable
+
 _MAX_BATCHES = 32  # per chain; the means of batches are taken as independent
 _MIN_LENGTH = 16  # draws in a batch
 _FALSE_ALARMS = 1e-3  # probability of a false alarm among all quantities that are tested together
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimate:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Estimate(Readable):
     """Numbers, their standard errors, and the degrees of freedom of the errors."""
 
     value: np.ndarray

@@ -19,6 +19,7 @@ from isotherm.chains.ensemble import Length, ensemble_of
 from isotherm.chains.setup import Setup
 from isotherm.judging.estimate import Estimate, joined, mean
 from isotherm.judging.heat import free, inside
+from isotherm.readable import Readable
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -28,8 +29,8 @@ _MIN_DRAWS = 50  # per chain
 _LAST = 20  # draws at the end of each chain among which a start inside the support is sought
 
 
-@dataclasses.dataclass(frozen=True)
-class Halving:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Halving(Readable):
     """The bias of a run, estimated by comparison with chains of half the step.
 
     `means` holds the bias of each parameter's mean in posterior standard deviations, `variances` the relative bias of

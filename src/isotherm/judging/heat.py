@@ -26,6 +26,7 @@ from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Minibatch
 from isotherm.judging.estimate import Estimate, mean
 from isotherm.kernel import Kernel
+from isotherm.readable import Readable
 from isotherm.records import Needs
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ _CONTRASTS = 128  # contrasts from which these directions are found
 _MAX_ROWS_AT_ONCE = 2**14
 
 
-@dataclasses.dataclass(frozen=True)
-class Heat:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Heat(Readable):
     """Temperature over target, less 1: of coordinates, of blocks, and of the leading directions of the noise.
 
     `rows` is the number of rows behind each gradient.

@@ -20,6 +20,7 @@ from isotherm.compilation import compile_fully
 from isotherm.data.stream import Stream, num_rows, picked, rows_in_memory
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.sums.fold import largest_part
 from isotherm.tuning.descent import descend
 from isotherm.tuning.newton import Point, climb
@@ -43,8 +44,8 @@ _MIN_SHARE = 0.01  # least share of the posterior for which a mode is reported
 _NEAR = 1.0  # distance from a mode, in sd, at which Newton's method has converged
 
 
-@dataclasses.dataclass(frozen=True)
-class Mode:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Mode(Readable):
     """A mode that no chain has visited.
 
     `theta` are its free parameters, and `share` is its share of the probability of itself and the mode of the draws.

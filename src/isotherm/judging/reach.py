@@ -19,6 +19,7 @@ from isotherm.compilation import compile_fully
 from isotherm.data.stream import Stream, num_rows, picked, rows_in_memory
 from isotherm.judging.heat import end_to_end, free, inside, some
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.sums.fold import largest_part
 from isotherm.sums.totals import derivatives
 from isotherm.tuning.tails import holds
@@ -35,8 +36,8 @@ _MAX_PARAMETERS = 500  # parameters probed
 _SECOND_ROUND = 8  # candidates probed again with more rows
 
 
-@dataclasses.dataclass(frozen=True)
-class MissedTail:
+@dataclasses.dataclass(frozen=True, repr=False)
+class MissedTail(Readable):
     """A point that some draws should have reached.
 
     `theta` are its free parameters, `index` the one that is far out, and `rise` how much U / T rises from the centre

@@ -11,11 +11,14 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.chains.advice import too_noisy
-from isotherm.draws.elements import elements_of
+from isotherm.draws.elements import elements_of, labels_of, unknown
+from isotherm.draws.to_pandas import pandas_for
 from isotherm.printed import Printed, beyond
 from isotherm.text import visible
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from isotherm.draws import Draws
 
 _MIDDLE = (0.05, 0.95)  # quantiles
@@ -67,7 +70,14 @@ class Summary(Printed):
         for row in rows:
             if row.name == name:
                 return row
-        raise KeyError(f"{name!r} is not a parameter; there are {', '.join(r.name for r in rows[:10])}")
+        raise KeyError(unknown(name, [row.name for row in rows]))
+
+    def to_pandas(self) -> "DataFrame":
+        """Return a `DataFrame` with a row for each parameter and derived quantity, and the fields of `Row`."""
+        pd = pandas_for("summary.to_pandas()")
+        names = [field.name for field in dataclasses.fields(Row)]
+        rows = [dataclasses.astuple(row) for row in (*self.rows, *self.derived)]
+        return pd.DataFrame(rows, columns=names).set_index("name").rename_axis("parameter")
 
     def _parts(self) -> Iterator[Any]:
         from isotherm.terminal import Table
@@ -359,19 +369,3 @@ def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
     """Return the Monte Carlo error of a temperature: that of a variance or the spread between chains, if larger."""
     spread = float(heat.std(ddof=1)) / len(heat) ** 0.5 if len(heat) > 1 else 0.0
     return max(spread, abs(float(heat.mean())) * (2 / max(effective, 1)) ** 0.5)
-
-
-def labels_of(draws: "Draws") -> dict[str, list[str]]:
-    """Return names for the elements of each leaf: `w[2, 0]`, or the labels along its axes if the draws have some."""
-    known, leaves = draws.labels, {**draws.flat(), **draws.derived}
-    return {
-        name: [_label(name, x.shape[2:], i, known.get(name)) for i in range(int(np.prod(x.shape[2:])))]
-        for name, x in leaves.items()
-    }
-
-
-def _label(name: str, shape: tuple[int, ...], i: int, axes: list[list[str]] | None) -> str:
-    if axes is not None:
-        return ": ".join(names[k] for names, k in zip(axes, np.unravel_index(i, shape), strict=True))
-    index = ", ".join(str(k) for k in np.unravel_index(i, shape)) if shape else ""
-    return f"{name}[{index}]" if index else name

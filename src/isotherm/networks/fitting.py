@@ -4,20 +4,20 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
+from isotherm.data.rows import checked_rows
 from isotherm.draws import Draws
-from isotherm.draws.joining import joined
+from isotherm.draws.joining import interrupted, joined
 from isotherm.errors import check_count, check_flag, must
 from isotherm.interop.networks import Network, Params
-from isotherm.judging.summary import about_the_kinetic_temperature, about_the_run
+from isotherm.judging.summary import about_the_kinetic_temperature, about_the_run, ended_early
 from isotherm.keys import as_key
 from isotherm.networks import judged
 from isotherm.networks.chains import Plan, chain
+from isotherm.networks.inputs import checked, network_of, split
 from isotherm.networks.judged import Score
 from isotherm.networks.priors import is_adjustable, widened
 from isotherm.networks.scoring import mean_of, scores_of, table
@@ -27,7 +27,7 @@ from isotherm.printed import Printed
 from isotherm.progress import Progress
 from isotherm.signals import deferred
 
-_FEWEST_HELD_OUT = 20
+_FEWEST_DRAWS = 4
 _EPOCHS, _FEWEST_STEPS = 20, 2000  # of Adam
 _SHORT = 4  # times shorter than the others are the chains by which the prior is chosen
 _WIDEST, _NARROWEST = 64.0, 0.25  # factors of the prior's scales that are tried
@@ -59,12 +59,12 @@ class NetworkFit(Printed):
 
     def predict(self, x: PyTree) -> np.ndarray:
         """Return the mean of y for each row: for classes their probabilities, raised to `power` and normalised."""
-        p = mean_of(self.network, in_a_row(chosen(self.draws)), x)
+        p = mean_of(self.network, in_a_row(chosen(self.draws)), checked_rows(x, argument="x").arrays)
         return judged.recalibrated(p, self.power) if self.power != 1 else p
 
     def score(self, x: PyTree, y: Array | np.ndarray) -> tuple[Score, ...]:
         """Return the scores on other rows, in the order of `scores`."""
-        return scores_of(self.network, self.starts, self.draws, {"x": x, "y": y}, self.power)
+        return scores_of(self.network, self.starts, self.draws, checked(x, y), self.power)
 
     def _parts(self) -> Iterator[Any]:
         yield from table(self.scores)
@@ -87,7 +87,7 @@ def fit(
     training_epochs: int | None = None,
     batch_size: int = 200,
     learning_rate: float = 3e-3,
-    held_out: float = 0.1,
+    held_out: float | None = None,
     choose_prior: bool = True,
     restart: bool = True,
     seed: int | Key[Array, ""] = 0,
@@ -108,14 +108,15 @@ def fit(
       8,000 steps.
     - `training_epochs`, `learning_rate`: of Adam. `None`: 20, and at least 2,000 steps. The learning rate falls to
       zero as a cosine.
-    - `held_out`: share of the rows that are only used to choose the prior and the power, and to judge.
+    - `held_out`: share of the rows that are only used to choose the prior and the power, and to judge. `None`: a
+      tenth, or 2,000 rows if that is more, but at most a fifth.
     - `choose_prior`: whether to choose a factor for the prior's scales of weights by the loss on the held-out rows.
     - `restart`: whether all chains but the first start at other initial weights, those of `module` in a random
       order. If it is trained already, pass `restart=False, training_epochs=0`.
     """
-    net = _network(module, likelihood)
+    net = network_of(module, likelihood)
     plan = Plan(
-        num_draws=check_count("num_draws", num_draws, minimum=4),
+        num_draws=check_count("num_draws", num_draws, minimum=_FEWEST_DRAWS),
         epochs=None if epochs is None else check_count("epochs", epochs, minimum=1),
         batch_size=check_count("batch_size", batch_size, minimum=2),
     )
@@ -131,7 +132,7 @@ def fit(
     for name, value in (("choose_prior", choose_prior), ("restart", restart), ("progress", progress)):
         check_flag(name, value)
     key = as_key(seed)
-    rows, held = _split(x, y, held_out, jax.random.fold_in(key, 0))
+    rows, held = split(x, y, held_out, jax.random.fold_in(key, 0))
     plan = plan.for_rows(len(rows["y"]))
     plan.check(net, rows)
     each = len(rows["y"]) // plan.batch_size
@@ -161,47 +162,17 @@ def fit(
                 net = widened(net, factor)
             bar.say("training")
             starts = tuple(start(net, k) for k in range(count))
-        runs = [
-            chain(net.posterior, rows, theta, plan, key=own(3, k), progress=progress)
-            for k, theta in enumerate(starts)
-        ]
-    draws = joined(runs)
-    return _judged(net, draws, starts, held, factor)
-
-
-def _network(module: Any, likelihood: Any) -> Network:
-    if isinstance(module, Network):
-        if likelihood is not None:
-            raise must("likelihood", "None if `module` is a network, which has one", likelihood)
-        return module
-    if likelihood is None:
-        raise must("likelihood", "a name such as 'categorical', or a function", None)
-    if isinstance(module, eqx.Module):
-        from isotherm.interop import equinox
-
-        return equinox.posterior(module, likelihood)
-    from isotherm.interop import flax
-
-    return flax.posterior(module, likelihood)
-
-
-def _split(x: PyTree, y: Any, share: float, key: Key[Array, ""]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return rows to train and sample with, and rows that are held out."""
-    if not isinstance(share, int | float) or not 0 < share <= 0.5:
-        raise must(
-            "held_out", "a number above 0 and at most 0.5", share, "A tenth of the rows is the default."
-        )
-    rows = jax.tree.map(np.asarray, {"x": x, "y": y})
-    N = len(rows["y"])
-    if any(leaf.ndim == 0 or len(leaf) != N for leaf in jax.tree.leaves(rows)):
-        raise must("x", f"arrays of {N} rows, as many as `y` has", x)
-    count = int(share * N)
-    if count < _FEWEST_HELD_OUT:
-        repair = f"Raise `held_out`: {count} of {N} rows would be held out."
-        raise must("held_out", f"a share of at least {_FEWEST_HELD_OUT} rows", share, repair)
-    order = np.asarray(jax.random.permutation(key, N))
-    part = lambda index: jax.tree.map(lambda leaf: jnp.asarray(leaf[index]), rows)
-    return part(order[count:]), part(order[:count])
+        runs: list[Draws] = []
+        for k, theta in enumerate(starts):
+            try:
+                runs.append(chain(net.posterior, rows, theta, plan, key=own(3, k), progress=progress))
+            except KeyboardInterrupt:  # in the burn-in of this chain
+                if not runs:
+                    raise
+                runs[-1] = interrupted(runs[-1])
+            if runs[-1].record.interrupted:
+                break
+    return _judged(net, joined(runs), starts, held, factor)
 
 
 def _best_factor(
@@ -239,11 +210,21 @@ def _judged(
         if net.likelihood.classes:
             power = judged.sharpest(mean_of(net, params, held["x"]), y)
         values = judged.log_likelihoods(net.posterior, params, held)
-        for is_fault, text in judged.judged(values.reshape(int(np.sum(draws.complete)), -1, len(y))):
+        values = values.reshape(int(np.sum(draws.complete)), -1, len(y))
+        for is_fault, text in judged.judged(values) if values.shape[1] >= _FEWEST_DRAWS else ():
             (faults if is_fault else remarks).append(text)
     scores = scores_of(net, starts, draws, held, power)
     if faults:
         verdict = "Do not trust these draws yet: " + "; ".join(faults) + "."
     else:
         verdict = "No fault found: predictions do not change along the chains, and temperatures are right."
-    return NetworkFit(net, draws, starts, factor, power, scores, " ".join([verdict, *remarks]), tuple(faults))
+    return NetworkFit(
+        net,
+        draws,
+        starts,
+        factor,
+        power,
+        scores,
+        " ".join([verdict, *remarks]) + ended_early(draws),
+        tuple(faults),
+    )

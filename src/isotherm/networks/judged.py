@@ -1,5 +1,6 @@
 """Networks judged by what they predict for rows that they have not seen."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from isotherm.compilation import compile_fully
 from isotherm.posterior import Posterior
 
 _LARGEST_POWER = 4.0
+_BLOCK = 2**14  # rows that are on the device at once
 _CHANGE = 0.02  # tolerated relative change of the loss within the chains
 _MORE_CHAINS = 0.05  # relative gain from many more chains that is worth a remark
 _SIGMAS = 4.0
@@ -39,9 +41,17 @@ class Score(NamedTuple):
 
 def log_likelihoods(posterior: Posterior, params: PyTree, rows: PyTree) -> Float[np.ndarray, "draw row"]:
     """Return the log-likelihood of each row at each of `params`, whose leaves are (draw, ...)."""
-    count = jax.tree.leaves(params)[0].shape[0]
-    of = lambda i: jax.tree.map(lambda x: jnp.asarray(x[i]), params)
-    return np.stack([np.asarray(_of_rows(posterior, of(i), rows), np.float64) for i in range(count)])
+    return np.stack(list(values_at(functools.partial(_of_rows, posterior), params, rows)))
+
+
+def values_at(f: Callable[[PyTree, PyTree], Array], params: PyTree, rows: PyTree) -> Iterator[np.ndarray]:
+    """Yield f(theta, rows) for each theta in `params`, whose leaves are (draw, ...). Rows are taken in blocks."""
+    count = jax.tree.leaves(rows)[0].shape[0]
+    part = lambda first: jax.tree.map(lambda x: x[first : first + _BLOCK], rows)
+    for i in range(jax.tree.leaves(params)[0].shape[0]):
+        theta = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), params)
+        blocks = [np.asarray(f(theta, part(first)), np.float64) for first in range(0, count, _BLOCK)]
+        yield np.concatenate(blocks)
 
 
 def predictive(values: Float[np.ndarray, "*draws row"]) -> Float[np.ndarray, " row"]:

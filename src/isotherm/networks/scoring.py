@@ -1,5 +1,6 @@
 """Scores of a network: of trained ones, of their average, and of draws from the posterior."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,12 +47,9 @@ def scores_of(
 
 def mean_of(net: Network, params: PyTree, x: PyTree) -> np.ndarray:
     """Return the mean of y for each row, averaged over `params`, whose leaves are (draw, ...)."""
-    count = jax.tree.leaves(params)[0].shape[0]
-    total: Any = 0.0
-    for i in range(count):
-        total = total + np.asarray(
-            _of_rows(net, jax.tree.map(lambda leaf, i=i: leaf[i], params), x), np.float64
-        )
+    total, count = np.zeros(()), 0
+    for value in judged.values_at(functools.partial(_of_rows, net), params, x):
+        total, count = total + value, count + 1
     return total / count
 
 

@@ -9,8 +9,8 @@ from jaxtyping import Float, PyTree
 
 from isotherm import tree
 from isotherm.draws import Draws
+from isotherm.draws.elements import labels_of
 from isotherm.errors import must
-from isotherm.judging.summary import labels_of
 from isotherm.plots.parameters import Parameter, Shown, shown
 from isotherm.plots.style import EXACT, MAIN, NARROW, chain_color, literal, new_figure, tidy, title
 

@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.draws import Draws
-from isotherm.draws.elements import elements_of
+from isotherm.draws.elements import elements_of, labels_of
 from isotherm.errors import must
-from isotherm.judging.summary import labels_of
 from isotherm.prediction.blocks import chosen
 
 _Element = tuple[str, int]  # a leaf's name, and an index into its ravelled elements

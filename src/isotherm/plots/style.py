@@ -58,12 +58,13 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width: int | float, height: int | float) -> "Figure":
-    """An empty figure of this size in inches, independent of matplotlib's global state."""
+    """An empty figure of this size in inches, independent of matplotlib's global state. Notebooks show it."""
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    from isotherm.plots.figure import NotebookFigure
+
+    figure = NotebookFigure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     return figure
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, PyTree
@@ -10,15 +10,13 @@ from jaxtyping import Float, PyTree
 from isotherm.data.opening import as_source
 from isotherm.data.rows import checked_rows
 from isotherm.draws import Draws
+from isotherm.draws.to_arviz import to_arviz
 from isotherm.errors import check_count, must
 from isotherm.posterior import Posterior
 from isotherm.prediction.blocks import blocks, chosen, in_a_row, log_means
 from isotherm.printed import Printed
 from isotherm.signals import deferred
 from isotherm.sums.fold import num_rows
-
-if TYPE_CHECKING:
-    from xarray import DataTree
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -82,14 +80,12 @@ def with_log_likelihood(
     coords: dict[str, Any] | None = None,
     dims: dict[str, list[str]] | None = None,
     largest: float = 2.0,
-) -> "DataTree":
+) -> Any:
     """`draws.to_arviz()` with the group `log_likelihood`, (chain, draw, row), that `arviz_stats.loo` needs.
 
     `data` are the rows that were sampled from. Failed chains are left out, and at most `draws_used` draws of the
     others are kept, evenly spaced. Raises if the array would take more than `largest` gigabytes.
     """
-    import arviz_base
-
     data, N = _checked(posterior, data, None)
     draws = chosen(draws, draws_used)
     shape = (draws.num_chains, draws.num_draws, N)
@@ -105,10 +101,9 @@ def with_log_likelihood(
     for rows, values in blocks(posterior.row_log_likelihoods, in_a_row(draws), data):
         refuse_nan(values.max(axis=0), rows)
         out[:, rows] = values
-    tree = draws.to_arviz(coords=coords, dims=dims)
-    group = arviz_base.from_dict({"log_likelihood": {"rows": out.reshape(shape)}}, dims={"rows": ["row"]})
-    tree["log_likelihood"] = group["log_likelihood"]
-    return tree
+    group = {"log_likelihood": {"rows": out.reshape(shape)}}
+    row = {} if "rows" in draws else {"rows": ["row"]}
+    return to_arviz(draws, group, coords, {**row, **(dims or {})})
 
 
 def _checked(posterior: Posterior, data: PyTree, rows_at_once: int | None) -> tuple[PyTree, int]:

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from isotherm.text import visible_lines
+from isotherm.text import as_html
 
 
 class Html(str):
@@ -34,8 +34,7 @@ def _html(value: Any) -> Html:
 
 
 def _escaped(value: Any) -> str:
-    """Text for a page or an attribute, with its control characters and bidirectional marks shown as escapes."""
-    return escape(visible_lines(str(value)))
+    return as_html(str(value))
 
 
 def prose(text: str) -> Html:
@@ -142,7 +141,7 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text); font: 1rem/1.55 system-ui, sans-serif; }
 main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
 p, ul, dl { max-width: 46rem; }
 .lead { font-size: 1.1rem; color: var(--soft); }

@@ -15,11 +15,12 @@ from isotherm.covariance import Average, Covariance
 from isotherm.covariance.base import Form
 from isotherm.errors import must
 from isotherm.hyper import Hyper, at, check_positive
+from isotherm.readable import Readable
 from isotherm.records import GradientEstimate, Info, Needs, State, Status, Temperatures
 from isotherm.samplers.traits import Traits
 
 
-class Sampler(eqx.Module):
+class Sampler(Readable, eqx.Module):
     """A discretised stochastic dynamics.
 
     A step is `drift`, which moves to a new position, the gradient at that position, which the caller evaluates, and

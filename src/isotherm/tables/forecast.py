@@ -14,6 +14,7 @@ from isotherm.prediction.likelihood import LogLikelihood
 from isotherm.prediction.record import Prediction, joined, over_draws
 from isotherm.prediction.thinning import check_precision, thinned
 from isotherm.progress import Progress
+from isotherm.readable import Readable
 from isotherm.scores.classification import ClassificationScores
 from isotherm.scores.regression import RegressionScores
 from isotherm.tables.decision import Decision, decision_of
@@ -31,8 +32,8 @@ from isotherm.tables.table import MemoryTable, Table
 _LOOKED_AT = 100  # rows that decide how many draws are used
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Forecast:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Forecast(Readable):
     """Predictions for the rows of a table.
 
     - `model`: the regression.

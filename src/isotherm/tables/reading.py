@@ -1,6 +1,7 @@
 """Columns of text read as numbers: amounts with units or currencies, and dates as days since an origin."""
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -104,6 +105,7 @@ def read_table_as(
     `dates` gives the form of dates by column. Other features are dates if their type is, or if their first rows are
     text such as 2024-03-01, unless they are in `categorical`.
     """
+    _check_forms(dates)
     for role, names in (("numbers", numbers), ("dates", dates)):
         for name in names:
             check_column(role, name, table.kinds)
@@ -132,6 +134,20 @@ def read_table_as(
     given = {name: form for name, form in dates.items() if kinds[name] != DATES}
     reading = Reading(units, decimal, tuple(missing_values), origins, given)
     return (table if reading.is_plain else ReadTable(table, reading)), reading
+
+
+def _check_forms(dates: object) -> None:
+    rule = 'forms of dates by column, as in `strptime`, such as { day = "%d/%m/%Y" }'
+    if not isinstance(dates, Mapping):
+        raise must("dates", rule, dates)
+    for form in dates.values():
+        if not isinstance(form, str) or "%" not in form:
+            raise must("dates", rule, form)
+        try:
+            datetime.datetime.strptime("", form)
+        except ValueError as error:
+            if "directive" in str(error) or "stray" in str(error):  # and not that the text has another form
+                raise must("dates", rule, form) from error
 
 
 def without(

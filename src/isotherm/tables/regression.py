@@ -13,6 +13,7 @@ import numpy as np
 
 from isotherm.errors import must
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.tables.checks import check_column
 from isotherm.tables.encoded import EncodedSource
 from isotherm.tables.families import COUNTS, MODELS, SCALES, Likelihood, LogPrior, Params, Prior
@@ -26,8 +27,8 @@ from isotherm.transforms import Positive
 _OWN = "In a spec, `function` in place of `model` names a function that returns a model of your own."
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Regression:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Regression(Readable):
     """A regression, which unpacks into a posterior, its data and a starting point.
 
     `data` are arrays if the columns are in memory, and a source of encoded rows if they are in a file.

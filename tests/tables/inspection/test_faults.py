@@ -189,6 +189,15 @@ def test_columns_whose_gaps_exclude_each_other_do_not_both_stay(tmp_path):
     assert result.used_rows == N // 2 + 2
 
 
+def test_a_column_that_varies_only_where_another_is_missing_is_left_out(tmp_path):
+    frame = clean().assign(reason="none")
+    frame.loc[:9, "reason"], frame.loc[:9, "dose"] = "refused", np.nan
+    result = inspected(tmp_path, frame)
+    assert "without missing values have the same value" in of(result, "reason", "constant").fault
+    assert result.ok
+    assert result.names == ("age", "sex=m", "dose")
+
+
 @pytest.mark.parametrize(
     ("values", "model", "why"),
     [

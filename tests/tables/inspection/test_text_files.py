@@ -29,6 +29,8 @@ def text(separator=",", decimal=".", header=("âge", "dose", "y"), values=VALUES
             [";", "\t", "|"], [","], ["utf-8", "utf-8-sig", "cp1252", "utf-16"], [False, True]
         ),
         (",", ".", "cp1252", False),
+        (",", ".", "utf-16-le", False),
+        (";", ",", "utf-16-be", False),
         (",", ".", "utf-8-sig", False),
     ],
 )

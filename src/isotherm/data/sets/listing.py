@@ -8,22 +8,28 @@ from isotherm.terminal import Table, literal
 
 
 def show(console: Console) -> None:
-    """Print one row per data set, and the folders that are searched."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("name", "train", "test", "features", "classes"):
-        table.add_column(title, justify="left" if title == "name" else "right", no_wrap=True)
-    for title in ("licence", "source", "files"):
-        table.add_column(title, overflow="fold")
+    """Print the sizes of the data sets, then where they come from and where their files are."""
+    sizes, places = _table("train", "test", "features", "classes"), _table("licence", "source", "files")
     for name, entry in ENTRIES.items():
-        numbers = (f"{n:,}" for n in (entry.train, entry.test, entry.features, entry.classes))
-        table.add_row(name, *numbers, entry.licence, entry.source, where(entry))
-    console.print(table)
+        sizes.add_row(name, *(f"{n:,}" for n in (entry.train, entry.test, entry.features, entry.classes)))
+        places.add_row(name, entry.licence, entry.source, where(entry))
+    console.print(sizes)
+    console.print(places)
     console.print(
         literal(
             f"Files are looked for in the folder that {FOLDER} names, then in {cache()}, to which missing ones are "
             "downloaded."
         )
     )
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    for title in titles:
+        is_number = title not in ("licence", "source", "files")
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    return table
 
 
 def where(entry: Entry) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Key, PyTree
 from isotherm.compilation import compile_fully
 from isotherm.errors import missing_extra, must
 from isotherm.posterior import Posterior
+from isotherm.readable import Readable
 from isotherm.samplers.base import Sampler
 
 try:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 128  # draws at which deterministic sites are computed at once
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Model:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Model(Readable):
     """A posterior, its data and an initial position, for `iso.sample(*model)`; and the model's deterministic sites.
 
     - `posterior`: over a dict of the latent sites, in their constrained space.

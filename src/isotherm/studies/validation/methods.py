@@ -3,16 +3,19 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
 from jaxtyping import PyTree
 
 from isotherm.covariance import Covariance, Dense, Diagonal, DiagonalLowRank, MatrixFree
+from isotherm.errors import must
 from isotherm.loading import load_function
 from isotherm.samplers import SGHMC, SGLD, SGNHT, CCAdL, ModifiedCCAdL, ModifiedSGLD, Sampler
 from isotherm.samplers.momentum import Scheme
 
+GROUP = "isotherm.samplers"  # of entry points of packages
 Form = Literal["exact", "first-order"]
 
 
@@ -80,10 +83,41 @@ VARIANTS: dict[str, Callable[[Scales], Sampler]] = {
 
 
 def method(name: str) -> Callable[[Scales], Sampler]:
-    """Return the method of this name: one of the table, or a user's function `file.py:function`."""
+    """Return the method of this name.
+
+    One of the table, a user's `file.py:function` or `package:Class`, or one that an installed package offers.
+    """
+    known = METHODS | VARIANTS
+    if name in known:
+        return known[name]
     if ":" in name:
-        return load_function(name, Path.cwd())
-    return (METHODS | VARIANTS)[name]
+        return of_user(load_function(name, Path.cwd()))
+    offered = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in offered:
+        names = ", ".join(sorted(offered)) or "none"
+        repair = f"Installed packages offer {names} in the group {GROUP}."
+        raise must(
+            "sampler", "`file.py:function`, `package:Class` or a name that a package offers", name, repair
+        )
+    return of_user(offered[name].load())
+
+
+def of_user(make: Callable[..., Sampler]) -> Callable[[Scales], Sampler]:
+    """Return a user's function of the scales, or one that calls a class with those scales that it has a field for."""
+    is_class = isinstance(make, type) and dataclasses.is_dataclass(make)
+    fields = {field.name for field in dataclasses.fields(make)} if is_class else set()
+
+    def sampler(scales: Scales) -> Sampler:
+        step = scales.step if "friction" in fields else scales.langevin_step
+        given = {"step_size": step, "friction": scales.friction, "mass": scales.mass}
+        made = make(**{k: v for k, v in given.items() if k in fields}) if is_class else make(scales)
+        if not isinstance(made, Sampler):
+            raise must(
+                "sampler", "a class of samplers, or a function that returns one", made, error=TypeError
+            )
+        return made
+
+    return sampler
 
 
 @functools.cache

@@ -32,7 +32,9 @@ def of_feature(facts: ColumnFacts, role: Role) -> tuple[list[Finding], bool]:
     share = facts.missing.count / facts.rows
     if share > _EMPTY:
         findings.append(
-            found(name, "missing", f"{share:.0%} of the values are missing.", LEAVE_OUT, facts.missing)
+            found(
+                name, "missing", f"{100 * share:.0f} % of the values are missing.", LEAVE_OUT, facts.missing
+            )
         )
         usable = False
     if usable:

@@ -45,7 +45,7 @@ def _tried(result: Inspection, *, progress: bool) -> Inspection:
             more = found(None, "refused", fault, "Correct the table, or the spec by hand.", blocks=True)
             return dataclasses.replace(result, findings=(more, *result.findings))
     more = tuple(
-        found(None, "dependent", str(x.message), "Predictions do not mind.")
+        found(None, "dependent", str(x.message), "Predictions are not affected.")
         for x in caught
         if issubclass(x.category, IsothermWarning)
     )

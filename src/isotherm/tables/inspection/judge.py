@@ -5,7 +5,10 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from isotherm.errors import must
+from isotherm.tables.checks import is_missing
 from isotherm.tables.convert import text_bytes
 from isotherm.tables.csv_file import CsvFormat
 from isotherm.tables.families import SCALES
@@ -67,8 +70,9 @@ def judged(path: str, seen: TableFacts) -> Inspection:
     features, of_features = _usable(seen, roles, guess)
     features, of_copies = _without_copies(seen, features, roles)
     features, of_gaps = _without_gaps(seen, features)
+    features, of_rest = _without_constants(seen, features, roles)
     of_features = [x for x in of_features if x.column in features or x.kind not in OF_LEVELS]
-    findings = [*seen.findings, *guess.findings, *of_features, *of_copies, *of_gaps]
+    findings = [*seen.findings, *guess.findings, *of_features, *of_copies, *of_gaps, *of_rest]
     if not features:
         findings.append(
             found(None, "features", "No feature is left.", "Repair a column or add one.", blocks=True)
@@ -199,6 +203,23 @@ def _without_gaps(seen: TableFacts, features: list[str]) -> tuple[list[str], lis
         )
         findings.append(found(None, "dropped", dropped_rows(dropped.count, rows), repair, dropped))
     return left, findings
+
+
+def _without_constants(
+    seen: TableFacts, features: list[str], roles: Mapping[str, Role]
+) -> tuple[list[str], list[Finding]]:
+    """Return the features that vary in complete rows too, if all rows of the table are at hand."""
+    used = [name for name in (seen.target, *features) if name in roles and roles[name].kind != UNUSABLE]
+    if not seen.sample.is_all or seen.target not in used:
+        return features, []
+    columns = _sample(seen, used, roles)
+    complete = ~np.any([is_missing(x) for x in columns.values()], axis=0)
+    if complete.all() or not complete.any():
+        return features, []
+    constant = [name for name in used if len(set(columns[name][complete].tolist())) == 1 and name in features]
+    fault = "All rows without missing values have the same value."
+    findings = [found(name, "constant", fault, LEAVE_OUT) for name in constant]
+    return [name for name in features if name not in constant], findings
 
 
 def dropped_rows(count: int, rows: int) -> str:

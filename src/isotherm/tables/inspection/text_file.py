@@ -18,6 +18,8 @@ from isotherm.tables.numerals import is_iso_date, number_of
 _BLOCK_BYTES, _START_BYTES = 2**22, 2**18
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NUL_BYTES = 2**10  # at the start, in which NUL bytes show text in UTF-16
+_IN_UTF_16 = Finding(None, "encoding", "The text is in UTF-16.", "The spec says so in `encoding`.")
 _YEARS = range(1800, 2101)
 
 
@@ -79,16 +81,15 @@ def _blocks(path: Path) -> Iterator[bytes]:
 def _encoding(path: Path) -> tuple[str, list[Finding]]:
     """Return the encoding of all of the text."""
     with _opened(path) as file:
-        start = file.read(4)
+        start = file.read(_NUL_BYTES)
     if mark := next((mark for mark in _MARKS if start.startswith(mark)), None):
         if mark == codecs.BOM_UTF8:
             fault = "The file starts with a byte-order mark, as Excel writes it."
-            return "utf-8", [
-                Finding(None, "encoding", fault, "Nothing: it is left out when the file is read.")
-            ]
-        return "utf-16", [
-            Finding(None, "encoding", "The text is in UTF-16.", "The spec says so in `encoding`.")
-        ]
+            repair = "Nothing has to be done: it is left out when the file is read."
+            return "utf-8", [Finding(None, "encoding", fault, repair)]
+        return "utf-16", [_IN_UTF_16]
+    if start.count(0) > len(start) / 4:  # every other byte, where the text is Latin
+        return ("utf-16-be" if start[0] == 0 else "utf-16-le"), [_IN_UTF_16]
     line = _line_that_is_not(path, "utf-8")
     if line is None:
         return "utf-8", []

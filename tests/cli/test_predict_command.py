@@ -304,6 +304,10 @@ def test_a_function_that_cannot_predict_is_refused(name, words, traced, folder, 
             ["run", "new.csv", "--out", "p.txt"],
             "--out must end in .csv or .parquet; got p.txt",
         ),
+        (
+            ["run", "new.csv", "--function", "own.py:f", "--keep", "age"],
+            "--keep must be left out with --function",
+        ),
         (["new.csv", "new.csv"], "new.csv is not the folder of a run"),
         (
             ["run", "new.csv", "--out", "./new.csv", "--force"],

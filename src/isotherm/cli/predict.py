@@ -110,6 +110,11 @@ def predict(options: argparse.Namespace) -> int:
         return fail(
             options, f"{options.out} already exists; use --force to replace it, or --out to write elsewhere"
         )
+    ignored = {"threshold": None, "cost": None, "precision": None, "keep": [], "unseen": "error"}
+    if options.function is not None:
+        for name, default in ignored.items():
+            if getattr(options, name) != default:
+                return fail(options, f"--{name} must be left out with --function, which decides by itself")
     if options.out.resolve() == Path(options.table).resolve():
         return fail(options, f"{options.out} is the input table; use --out to write elsewhere")
     try:

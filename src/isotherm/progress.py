@@ -78,6 +78,11 @@ class Progress:
         if self.bar is not None:
             self.bar.show(self.done, self.figures)
 
+    def count_rows(self, rows: int) -> None:
+        """Count more rows as done, and show how many are done in a second."""
+        self.advance(rows)
+        self.say(f"{self.done / max(time.perf_counter() - self.began, 1e-9):,.0f} rows/s")
+
     def milestone(self, text: str) -> None:
         """Print a line if `lines` is set and no bar is visible."""
         if self.lines and self.bar is None and self.show:

@@ -57,7 +57,7 @@ def test_a_line_for_each_row_in_order(model, name, folder, capsys):
     assert out[0] == f"{draws.about.title}: 20 rows, 800 draws"
     assert out[-1] == f"predictions {name}: {', '.join(exact)}"
     assert ("`probability` is the probability of y = b" in out) is (model == "logistic")
-    assert len(out) == 2 + (model == "logistic")
+    assert len(out) == 2 + (model == "logistic") + (model == "softmax")  # where a class is hardly predicted
 
 
 def test_counts_are_written_as_integers(folder):
@@ -87,6 +87,88 @@ def test_scores_are_printed_if_the_table_has_the_target(model, folder, capsys):
     out = capsys.readouterr().out
     assert "scored against `y` of the table\nlog predictive density per row: " in out
     assert ("rmse" if model == "linear" else "accuracy") in out
+
+
+def test_a_precision_takes_fewer_draws(folder, capsys):
+    assert main(["predict", "run", "new.csv", "--precision", "0.08"]) == 0
+    out = capsys.readouterr().out
+    used = int(out.split("20 rows, ")[1].split(" draws")[0])
+    assert 100 <= used < 800
+    assert f"{used} of 800 draws give the means to 0.08 of their posterior sd\n" in out
+
+
+def test_levels_that_were_not_seen_are_counted_and_listed(folder, capsys):
+    frame = pd.DataFrame(NEW)
+    frame.loc[[3, 8], "sex"] = "x"
+    frame.to_csv("new.csv", index=False)
+    assert main(["predict", "run", "new.csv", "--unseen", "mean"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "`sex` has levels that the run has not seen in 2 rows (4, 9): the average of all levels was taken"
+        in out
+    )
+    assert main(["predict", "run", "new.csv", "--unseen", "missing", "--out", "empty.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "2 rows have a missing value or an unknown level; their predictions are empty" in out
+    assert read("empty.csv")["mean"].isna().to_numpy().nonzero()[0].tolist() == [3, 8]
+    assert main(["predict", "run", "new.csv", "--unseen", "mean", "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows_with_unseen_levels"] == {"sex": 2}
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+@pytest.mark.parametrize("given", ["new.csv", "new.parquet"])
+def test_columns_are_kept_as_they_are(given, name, folder, capsys):
+    frame = pd.DataFrame({"id": [f"{i:03}" for i in range(ROWS)], "big": 2**60 + np.arange(ROWS), **NEW})
+    frame["note"] = ["=1", None, "a,b", *["x"] * (ROWS - 3)]
+    frame["half"] = np.where(np.arange(ROWS) == 1, np.nan, np.arange(ROWS) / 3)
+    frame["day"] = pd.Timestamp("2024-03-01")
+    frame.to_csv("new.csv", index=False) if given.endswith("csv") else frame.to_parquet(given)
+    names = ["big", "id", "age", "note", "half", "day"]
+    assert main(["predict", "run", given, "--out", name, "--keep", ", ".join(names)]) == 0
+    assert f"predictions {name}: big, id, age, note, half, day, mean, mean_low" in capsys.readouterr().out
+    found = pd.read_csv(name, dtype={"id": str}) if name.endswith("csv") else pd.read_parquet(name)
+    assert list(found)[: len(names)] == names
+    assert found["id"].tolist() == frame["id"].tolist()
+    assert [int(x) for x in found["big"]] == frame["big"].tolist()
+    np.testing.assert_array_equal(found["age"].astype(float), frame["age"])
+    np.testing.assert_array_equal(found["half"].astype(float), frame["half"])
+    assert found["note"][0] == ("'=1" if name.endswith("csv") else "=1")  # no formula for a spreadsheet
+    assert found["note"].isna().tolist() == frame["note"].isna().tolist()
+    assert found["note"][2] == "a,b"
+    assert pd.to_datetime(found["day"]).eq(frame["day"]).all()
+    exact = forecast(iso.load("run/draws.iso"), NEW).columns["mean"]
+    np.testing.assert_allclose(found["mean"], exact, rtol=1e-6)
+
+
+def test_columns_that_cannot_be_kept_are_refused(folder, capsys):
+    pd.DataFrame(NEW | {"low": 1.0}).to_csv("new.csv", index=False)
+    for names, message in (
+        ("ages", "`keep` must be a column of the table; got 'ages'. Did you mean `age`?"),
+        ("low", "`keep` must be columns that are not named like a prediction; got 'low'"),
+        ("age,age", "`keep` must be different columns; got 'age'"),
+    ):
+        assert main(["predict", "run", "new.csv", "--keep", names]) == 2
+        assert message in capsys.readouterr().err
+    assert not (folder / "predictions.csv").exists()
+
+
+def test_a_cost_or_a_threshold_decides(folder, capsys):
+    save(made_forecast("logistic"))
+    pd.DataFrame(NEW | {"y": target("logistic", ROWS)}).to_csv("new.csv", index=False)
+    assert main(["predict", "run", "new.csv", "--cost", "false_negative=3,false_positive=1"]) == 0
+    out = capsys.readouterr().out
+    assert "b is predicted where its probability is above 0.25\n" in out
+    assert "rows with b" in out
+    found = read()
+    assert found["predicted"].tolist() == ["b" if p > 0.25 else "a" for p in found["probability"]]
+    assert main(["predict", "run", "new.csv", "--threshold", "0.9", "--force", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["rows_predicted"]["b"] == (found["probability"] > 0.9).sum()
+    assert record["rows_expected"]["b"] == pytest.approx(found["probability"].sum(), rel=1e-4)
+    assert sum(sum(row.values()) for row in record["confusion"].values()) == ROWS
+    with pytest.raises(SystemExit):
+        main(["predict", "run", "new.csv", "--cost", "yes"])
+    assert "must be costs by class, such as yes=10,no=1; got yes" in capsys.readouterr().err
 
 
 def test_json_is_one_object_and_nothing_else(folder, capsys):
@@ -222,6 +304,10 @@ def test_a_function_that_cannot_predict_is_refused(name, words, traced, folder, 
             ["run", "new.csv", "--out", "p.txt"],
             "--out must end in .csv or .parquet; got p.txt",
         ),
+        (
+            ["run", "new.csv", "--function", "own.py:f", "--keep", "age"],
+            "--keep must be left out with --function",
+        ),
         (["new.csv", "new.csv"], "new.csv is not the folder of a run"),
         (
             ["run", "new.csv", "--out", "./new.csv", "--force"],
@@ -232,7 +318,7 @@ def test_a_function_that_cannot_predict_is_refused(name, words, traced, folder, 
     ],
 )
 def test_bad_input_is_refused_before_anything_is_computed(arguments, message, folder, capsys, monkeypatch):
-    monkeypatch.setattr(module, "blocks", None)
+    monkeypatch.setattr(module, "_predicted", None)
     pd.DataFrame(NEW).drop(columns="dose").to_csv("other.csv", index=False)
     pd.DataFrame(NEW | {"sex": "x"}).to_csv("level.csv", index=False)
     before = {path.name for path in folder.iterdir()}

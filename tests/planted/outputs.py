@@ -6,7 +6,7 @@ OUTPUTS = (
     Bug(
         "mean-of-logs",
         "The held-out density is the mean of log-likelihoods instead of the log of the mean likelihood.",
-        "_MeanExp.__call__",
+        "mean_exp",
         "return level, terms[0] / count,",
         "return jnp.mean(values, axis=0), jnp.ones_like(level),",
         ("test_predict.py::test_the_log_predictive_density_is_the_log_of_the_mean_density",),
@@ -64,7 +64,7 @@ OUTPUTS = (
     Bug(
         "counts-rounded-inwards",
         "The ends of intervals of counts are rounded inwards.",
-        "_outcome",
+        "outcome_of",
         "np.stack([np.floor(low), np.ceil(high)])",
         "np.stack([np.ceil(low), np.floor(high)])",
         ("test_forecast.py",),

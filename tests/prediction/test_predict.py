@@ -1,5 +1,7 @@
 """Predictions and log-likelihoods over draws: blocks of any size give the same numbers as one block."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import jaxtyping
@@ -8,6 +10,8 @@ import pytest
 
 import isotherm as iso
 from isotherm.prediction import blocks
+from isotherm.prediction.record import moments
+from isotherm.progress import Progress
 from support.made import made
 from support.monte_carlo import LIMIT
 
@@ -247,3 +251,39 @@ def test_an_array_too_large_for_arviz_is_refused_before_it_is_made():
     message = r"4 chains x 1,000 draws x 1,000,000 rows would take 16 GB, more than 2.*`draws_used=500`"
     with pytest.raises(ValueError, match=message):
         iso.with_log_likelihood(draws, posterior, np.zeros(1_000_000, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_moments_keep_their_digits_far_from_zero(dtype):
+    rng = np.random.default_rng(0)
+    values = (1e4 + rng.normal(size=(4000, 5))).astype(dtype)
+    mean, sd = moments(values)
+    wide = values.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(sd, wide.std(axis=0, ddof=1), rtol=1e-5)
+    assert np.isnan(moments(values[:1])[1]).all()
+
+
+def test_moments_of_values_that_are_not_finite():
+    values = np.array([[np.inf, 1.0, np.nan], [2.0, np.inf, 1.0], [3.0, 2.0, 1.0]], np.float32)
+    mean, sd = moments(values)
+    np.testing.assert_array_equal(mean, [np.inf, np.inf, np.nan])
+    assert np.isnan(sd).all()
+
+
+def test_progress_counts_rows(monkeypatch):
+    shown = []
+
+    class Bar(Progress):
+        def __enter__(self):
+            shown.append((self.title, self.total, self.show))
+            return self
+
+        def say(self, text):
+            shown.append((self.done, text))
+
+    monkeypatch.setattr(sys.modules["isotherm.prediction.predict"], "Progress", Bar)
+    iso.predict(made(PARAMS), f, X, rows_at_once=5, progress=True)
+    assert shown[0] == ("predictions", ROWS, True)
+    assert [done for done, _ in shown[1:]] == [*range(5, ROWS, 5), ROWS]
+    assert all(text.endswith(" rows/s") for _, text in shown[1:])

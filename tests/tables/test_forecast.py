@@ -2,13 +2,16 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
 
+from isotherm.prediction import blocks as module
 from isotherm.tables.families import COUNTS, MODELS
 from isotherm.tables.fitted import fitted
 from isotherm.tables.forecast import forecast, outcomes
+from isotherm.tables.responses import _mean_probability
 from support.made_forecast import CLASSES, expected, family, made_forecast, table, target
 from support.made_run import CHAINS, LENGTH
 from support.monte_carlo import LIMIT
@@ -157,6 +160,23 @@ def test_blocks_of_rows_give_what_all_rows_at_once_give(model):
         else:
             np.testing.assert_allclose(parts.columns[name], values, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(parts.log_likelihood.rows, whole.log_likelihood.rows, rtol=1e-5, atol=1e-5)
+
+
+def test_draws_that_do_not_fit_on_the_device_are_used_in_pieces(monkeypatch):
+    draws, new = made_forecast("logistic"), NEW | {"y": target("logistic", ROWS)}
+    whole = forecast(draws, new)
+    monkeypatch.setattr(module, "_PARAMETERS", 1000)
+    pieces = forecast(draws, new)
+    np.testing.assert_allclose(pieces.columns["low"], whole.columns["low"], rtol=1e-5)
+    np.testing.assert_allclose(pieces.expected.sd, whole.expected.sd, rtol=1e-5)
+    np.testing.assert_allclose(pieces.log_likelihood.rows, whole.log_likelihood.rows, rtol=1e-5)
+
+
+def test_the_density_of_an_improbable_class_does_not_underflow():
+    z = np.array([[-900.0, -901.0, -905.0], [-90.0, -59.0, -61.0], [-3.0, 0.5, 80.0]])
+    level, mean, _ = _mean_probability(jnp.asarray(z, jnp.float32))
+    exact = scipy.special.logsumexp(scipy.special.log_expit(z), axis=1) - np.log(3)
+    np.testing.assert_allclose(level + np.log(mean), exact, rtol=1e-6)
 
 
 def test_every_row_has_its_own_noise():

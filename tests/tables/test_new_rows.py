@@ -101,16 +101,39 @@ def changed(name, row, value):
         ("poisson", {"y": np.full(ROWS, 0.5)}, {}, r"`y` must be a column of counts"),
         ("softmax", {"y": np.full(ROWS, "d", object)}, {}, r"`y` must be one of .* a, b, c; got 'd'\. .* row 1 .* only the scores need it"),
         ("linear", {}, {"missing": "drop"}, '`missing` must be "refuse" or "empty"'),
+        ("linear", {}, {"unseen": "drop"}, '`unseen` must be "error", "missing" or "mean"; got'),
+        ("linear", changed("sex", 16, "x"), {}, "`--unseen missing` or `--unseen mean`"),
         ("linear", {}, {"interval": 1.0}, "`interval` must be a probability between 0 and 1; got 1.0"),
         ("linear", {}, {"seed": -1}, "`seed` must be an integer of at least 0"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_anything_is_computed(model, change, given, message, monkeypatch):
     draws = made_forecast(model)
-    monkeypatch.setattr(module, "blocks", None)
+    monkeypatch.setattr(module, "_predicted", None)
     columns = {name: values for name, values in (NEW | change).items() if values is not None}
     with pytest.raises(ValueError, match=message):
         forecast(draws, columns, **given)
+
+
+@pytest.mark.parametrize("model", ["linear", "softmax"])
+def test_levels_that_were_not_seen_are_left_empty_or_averaged(model):
+    """The average level is that of all levels, each counted once: here half of the coefficient of `sex=m`."""
+    draws = made_forecast(model)
+    new = NEW | changed("sex", 16, "x")
+    new["sex"][40] = "y"
+    seen = np.delete(np.arange(ROWS), [16, 40])
+    whole = forecast(draws, NEW)
+    for policy in ("missing", "mean"):
+        found = forecast(draws, new, unseen=policy)
+        assert {name: rows.tolist() for name, rows in found.unseen.items()} == {"sex": [16, 40]}
+        for name, values in found.columns.items():
+            if name != "predicted":
+                np.testing.assert_allclose(values[seen], whole.columns[name][seen], rtol=1e-5)
+                assert np.isnan(values[[16, 40]]).all() == (policy == "missing")
+    halfway = dataclasses.replace(draws, posterior={k: x.copy() for k, x in draws.posterior.items()})
+    halfway.posterior["coefficients"][..., -1] /= 2
+    as_m = forecast(halfway, NEW | {"sex": np.full(ROWS, "m", object)}).expected.mean
+    np.testing.assert_allclose(found.expected.mean[[16, 40]], as_m[[16, 40]], rtol=1e-5)
 
 
 def test_draws_of_anything_else_are_refused():

@@ -109,7 +109,7 @@ def changed(name, row, value):
 def test_errors_are_those_of_all_rows_and_come_before_anything_is_computed(
     model, change, given, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(module, "blocks", None)
+    monkeypatch.setattr(module, "_predicted", None)
     draws, columns = made_forecast(model), NEW | change
     with pytest.raises(ValueError, match="must") as expected:
         forecast(draws, columns, **given)

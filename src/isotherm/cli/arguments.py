@@ -55,6 +55,20 @@ def probability(text: str) -> float:
     return number
 
 
+def costs(text: str) -> dict[str, float]:
+    """Return costs by class from text such as "yes=10,no=1"."""
+    found = {}
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise argparse.ArgumentTypeError(f"must be costs by class, such as yes=10,no=1; got {text}")
+    return found
+
+
 def add_csv(parser: argparse.ArgumentParser, otherwise: str) -> None:
     """Add options that say how a CSV file is read. Without them it is as `otherwise` says."""
     for name, metavar in (("separator", "CHARACTER"), ("decimal", "MARK"), ("encoding", "NAME")):

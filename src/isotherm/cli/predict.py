@@ -5,15 +5,11 @@ import dataclasses
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from isotherm.cli.arguments import Subparsers, add_command, add_csv, csv_options, probability, seed
+from isotherm.cli.arguments import Subparsers, add_command, add_csv, costs, csv_options, probability, seed
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.progress import Progress
 from isotherm.signals import deferred
-
-if TYPE_CHECKING:
-    from isotherm.tables.scored import Scored
 
 _SUFFIXES = (".csv", ".parquet")
 
@@ -56,6 +52,42 @@ def add_predict(commands: Subparsers) -> None:
         default="refuse",
         help="if a row has a missing value: refuse the table (default), or leave the predictions of that row empty",
     )
+    parser.add_argument(
+        "--unseen",
+        choices=("error", "missing", "mean"),
+        default="error",
+        help="if a row has a level that the run has not seen: refuse the table (default), leave the predictions of "
+        "that row empty, or take the average of the coefficients of all levels",
+    )
+    parser.add_argument(
+        "--precision",
+        type=probability,
+        metavar="SHARE",
+        help="use as few draws as give each mean a Monte Carlo error of this share of its posterior sd, such as 0.05 "
+        "(default: use all draws)",
+    )
+    parser.add_argument(
+        "--keep",
+        type=lambda text: [name.strip() for name in text.split(",")],
+        default=[],
+        metavar="COLUMN,...",
+        help="columns of TABLE, such as an identifier, to copy into the output before the predictions (default: "
+        "none; rows of the output are in the order of TABLE)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=probability,
+        metavar="P",
+        help="predict the second of two classes if its probability is above P (default: 0.5, which predicts the more "
+        "probable class: where one is rare, often the other one in every row)",
+    )
+    parser.add_argument(
+        "--cost",
+        type=costs,
+        metavar="CLASS=COST,...",
+        help="predict the class of least expected cost, given what it costs to miss each class (default: 1), such as "
+        "yes=10,no=1; for two classes also false_negative=10,false_positive=1, the second being the positive one",
+    )
     add_csv(parser, "as in the spec of the run")
     parser.add_argument(
         "--function",
@@ -78,6 +110,11 @@ def predict(options: argparse.Namespace) -> int:
         return fail(
             options, f"{options.out} already exists; use --force to replace it, or --out to write elsewhere"
         )
+    ignored = {"threshold": None, "cost": None, "precision": None, "keep": [], "unseen": "error"}
+    if options.function is not None:
+        for name, default in ignored.items():
+            if getattr(options, name) != default:
+                return fail(options, f"--{name} must be left out with --function, which decides by itself")
     if options.out.resolve() == Path(options.table).resolve():
         return fail(options, f"{options.out} is the input table; use --out to write elsewhere")
     try:
@@ -92,10 +129,13 @@ def _run(options: argparse.Namespace) -> int:
     with Progress("reading the draws", show=not options.json):
         from isotherm.cli.folder import read_run
         from isotherm.cli.predict_own import predict_own
+        from isotherm.cli.predicted import class_record, scores_of, sentences
         from isotherm.cli.written import write_predictions
         from isotherm.tables.csv_file import CsvFormat
+        from isotherm.tables.decision import decision_of
         from isotherm.tables.fitted import fitted
         from isotherm.tables.forecast import forecasts
+        from isotherm.tables.identifiers import table_as_written
         from isotherm.tables.reader import is_csv, open_table
         from isotherm.tables.scored import Scored
 
@@ -106,28 +146,35 @@ def _run(options: argparse.Namespace) -> int:
         return predict_own(options, draws, assessment.problems, assessment.verdict, form)
     scored = Scored()
     model = fitted(draws)  # refuse an unsuitable run before a large table is read
+    decision = decision_of(model, options.threshold, options.cost)
     form = dataclasses.replace(model.csv, **given) if is_csv(options.table) or given else None
     with Progress("reading the new rows", show=not options.json):
         table = open_table(options.table, form)
+        keep_from = table_as_written(table, options.table, form or model.csv, options.keep)
     parts = forecasts(
         draws,
         table,
         interval=options.interval,
         seed=options.seed,
         missing=options.missing,
+        unseen=options.unseen,
+        threshold=options.threshold,
+        costs=options.cost,
+        precision=options.precision,
+        keep=options.keep,
+        keep_from=keep_from,
         progress=True,
     )
     names, num_draws = write_predictions(options.out, parts, scored)
     code = 1 if assessment.problems else 0
     if code:
         complain(assessment.verdict)
-    tell(f"{draws.about.title}: {scored.rows:,} rows, {num_draws:,} draws")
-    if scored.empty:
-        tell(f"{scored.empty:,} rows have a missing value; their predictions are empty")
-    if model.model == "logistic":
-        tell(f"`probability` is the probability of {model.target} = {model.classes[1]}")
-    if scored.scores is not None:
-        tell(f"\nscored against `{model.target}` of the table\n{scored.density}{scored.scores}")
+    for sentence in sentences(scored, model, draws.about.title, num_draws, decision, options.unseen):
+        tell(sentence)
+    if num_draws < (total := int(draws.complete.sum()) * draws.num_draws):
+        tell(
+            f"{num_draws:,} of {total:,} draws give the means to {options.precision:.2g} of their posterior sd"
+        )
     tell(f"predictions {options.out}: {', '.join(names)}")
     if options.json:
         from isotherm.reporting.to_json import plain
@@ -139,40 +186,17 @@ def _run(options: argparse.Namespace) -> int:
             "problems": list(assessment.problems),
             "rows": scored.rows,
             "rows_without_prediction": scored.empty,
+            "rows_with_unseen_levels": {name: count for name, (count, _) in scored.unseen.items()},
+            "draws_used": num_draws,
             "interval": options.interval,
             "columns": names,
-            "classes": list(model.classes),
-            "scores": _scores(scored),
+            **class_record(scored, model, decision),
+            "scores": scores_of(scored),
             "seconds": round(time.perf_counter() - began, 1),
             "files": [str(options.out)],
         }
         say(json.dumps(plain(record)))
     return code
-
-
-def _scores(scored: "Scored") -> dict[str, Any] | None:
-    """Return the scores by name; each error is the standard error over rows."""
-    from isotherm.scores.regression import RegressionScores
-
-    density, scores = scored.density, scored.scores
-    if density is None or scores is None:
-        return None
-    record = {
-        "rows": scores.num_rows,
-        "log_likelihood": density.mean,
-        "log_likelihood_error": density.standard_error,
-    }
-    if isinstance(scores, RegressionScores):
-        (interval,) = scores.intervals
-        record |= {"rmse": scores.rmse, "crps": scores.crps}
-        return record | {
-            "coverage": interval.coverage,
-            "coverage_error": interval.error,
-            "width": interval.width,
-        }
-    record |= {"accuracy": scores.accuracy, "accuracy_error": scores.accuracy_error}
-    record |= {"brier": scores.brier, "brier_error": scores.brier_error}
-    return record | {"calibration_error": scores.calibration_error}
 
 
 _EXAMPLE = """\
@@ -188,10 +212,12 @@ columns of the output:
     probability          posterior mean of the probability of the second
                          class, or of `positive` in the spec
     low, high            interval of that probability: how precisely it is known
-    predicted            the more probable class
+    predicted            the more probable class, or the one that --threshold or
+                         --cost decides for
   for three or more classes (softmax)
     probability_CLASS    posterior mean of the probability of each class
-    predicted            the most probable class
+    predicted            the most probable class, or the one of least --cost
+  the columns that --keep names come first
   in CSV files an apostrophe goes before text that a spreadsheet would take
   for a formula
 
@@ -199,6 +225,7 @@ example:
   isotherm sample spec.toml --out run
   isotherm predict run new.csv --out predictions.csv
   isotherm predict run new.csv --out wide.parquet --interval 0.99
+  isotherm predict run new.csv --cost false_negative=10,false_positive=1
 
 exit status:
   0  the predictions are written

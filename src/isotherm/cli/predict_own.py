@@ -42,8 +42,7 @@ def predict_own(
     levels = ((1 - options.interval) / 2, (1 + options.interval) / 2)
     try:
         f, rows = _made(options.function, columns)
-        with Progress("predicting", show=not options.json):
-            found = iso.predict(draws, f, rows, quantiles=levels)
+        found = iso.predict(draws, f, rows, quantiles=levels, progress=not options.json)
     except UnsuitableFunctionError:
         raise
     except Exception as error:  # of the user's code, which is shown with its place

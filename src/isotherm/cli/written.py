@@ -75,8 +75,10 @@ def _csv(file: IO[bytes]) -> Writer:
 
 
 def _fields(column: Any) -> list[str]:
-    if column.dtype.kind == "f":  # all the digits of a 32-bit float
+    if column.dtype == "float32":  # all of its digits
         return ["" if math.isnan(x) else f"{x:.7g}" for x in column.tolist()]
+    if column.dtype.kind in "fiub":
+        return ["" if x != x else repr(x) for x in column.tolist()]
     return ["" if x is None or x != x else _field(str(x)) for x in column.tolist()]
 
 
@@ -102,11 +104,17 @@ def _parquet(file: IO[bytes]) -> Writer:
         raise missing_extra("a .parquet file for --out", "parquet") from error
     writer: Any = None
 
-    def write(frame: "pd.DataFrame") -> None:
+    def write(frame: Any) -> None:
         nonlocal writer
-        # Types are given, since a part whose rows all have no prediction does not show that classes are text.
-        schema = pa.schema([(str(name), _type(x.dtype)) for name, x in frame.items()])
-        writer = pq.ParquetWriter(file, schema) if writer is None else writer
+        # Types are given, since a part whose rows all have no prediction does not show that classes are text. Later
+        # parts have the types of the first.
+        if writer is None:
+            schema = pa.schema([(str(name), _type(x.dtype)) for name, x in frame.items()])
+            writer = pq.ParquetWriter(file, schema)
+        schema = writer.schema
+        for name, column in frame.items():
+            if schema.field(str(name)).type == pa.string():
+                frame[name] = _as_text(column)
         table = pa.Table.from_pandas(frame, schema, preserve_index=False)
         writer.write_table(table.replace_schema_metadata(None))
 
@@ -116,4 +124,9 @@ def _parquet(file: IO[bytes]) -> Writer:
 def _type(dtype: Any) -> "pa.DataType":
     import pyarrow as pa
 
-    return pa.from_numpy_dtype(dtype) if dtype.kind == "f" else pa.string()
+    return pa.from_numpy_dtype(dtype) if dtype.kind in "fiubM" else pa.string()
+
+
+def _as_text(column: Any) -> Any:
+    """Return a column whose values are text or `None`: kept columns may hold decimals or dates."""
+    return column.map(lambda x: x if isinstance(x, str) else None if x is None or x != x else str(x))

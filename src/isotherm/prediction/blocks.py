@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -80,7 +80,7 @@ def blocks(
     With a `key`, `f` takes one as a third argument: a different key for each draw and block. The values of a row at
     all draws are contiguous in memory, which makes sorting them several times faster.
     """
-    for rows, pieces in _ahead(_evaluated(_Values, f, params, x, rows_at_once=rows_at_once, key=key)):
+    for rows, pieces in ahead(evaluated(_Values, f, params, x, rows_at_once=rows_at_once, key=key)):
         values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1)
         yield rows, np.moveaxis(np.asarray(values)[: rows.stop - rows.start], -1, 0)
 
@@ -96,15 +96,19 @@ def log_means(
 
     `f` returns one value per row. Its values at all draws are never in memory at once.
     """
-    for rows, pieces in _ahead(_evaluated(_MeanExp, f, params, x, rows_at_once=rows_at_once)):
-        levels, means, counts = (np.asarray(leaf, np.float64) for leaf in zip(*pieces, strict=True))
-        level = levels.max(axis=0)
-        with np.errstate(divide="ignore"):
-            mean = np.sum(counts * means * np.exp(levels - level), axis=0) / counts.sum(axis=0)
-            yield rows, (level + np.log(mean))[: rows.stop - rows.start]
+    for rows, pieces in ahead(evaluated(_MeanExp, f, params, x, rows_at_once=rows_at_once)):
+        yield rows, log_mean(pieces)[: rows.stop - rows.start]
 
 
-def _evaluated(
+def log_mean(pieces: Sequence[PyTree]) -> Float[np.ndarray, " row"]:
+    """The log of the mean over all draws, from what `mean_exp` returns for each piece of them."""
+    levels, means, counts = (np.asarray(leaf, np.float64) for leaf in zip(*pieces, strict=True))
+    level = levels.max(axis=0)
+    with np.errstate(divide="ignore"):
+        return level + np.log(np.sum(counts * means * np.exp(levels - level), axis=0) / counts.sum(axis=0))
+
+
+def evaluated(
     kind: Callable[..., RowFunction],
     f: Callable[..., Array],
     params: PyTree[np.ndarray],
@@ -154,7 +158,7 @@ def _evaluated(
         yield slice(start, min(start + length, N)), pieces
 
 
-def _ahead(results: Iterator[Any]) -> Iterator[Any]:
+def ahead(results: Iterator[Any]) -> Iterator[Any]:
     """Yield each result after the next one was begun, so that the device computes while the host reads."""
     previous = next(results)
     for result in results:
@@ -190,11 +194,7 @@ class _Values(eqx.Module):
 
 
 class _MeanExp(eqx.Module):
-    """Level and mean of exp(f - level) over the draws, for each row of a block, and the number of draws.
-
-    The level is the largest value, or 0 if that is infinite. Terms are added in groups of 16, then the sums of 16
-    groups, and so on, so that rounding does not grow with the number of draws.
-    """
+    """What `mean_exp` returns, for each row of a block."""
 
     f: Callable[..., Array]
     row_width: int = eqx.field(static=True)
@@ -202,15 +202,25 @@ class _MeanExp(eqx.Module):
     def __call__(
         self, rows: PyTree, draws: tuple[PyTree, None]
     ) -> tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, " n"]]:
-        values = _at_draws(self.f, rows, draws, self.row_width)
-        values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
-        top = jnp.max(values, axis=0)
-        level = jnp.where(jnp.isinf(top), 0, top)  # a row may have zero likelihood at every draw
-        terms, count = jnp.exp(values - level[None]), len(values)
-        while len(terms) > 1:
-            filled = jnp.pad(terms, ((0, -len(terms) % _TERMS), (0, 0)))
-            terms = jnp.sum(filled.reshape(-1, _TERMS, filled.shape[1]), axis=1)
-        return level, terms[0] / count, jnp.full_like(level, count)
+        return mean_exp(_at_draws(self.f, rows, draws, self.row_width))
+
+
+def mean_exp(
+    values: Float[Array, "draw n"],
+) -> tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, " n"]]:
+    """Level and mean of exp(values - level) over the draws, for each row, and the number of draws.
+
+    The level is the largest value, or 0 if that is infinite. Terms are added in groups of 16, then the sums of 16
+    groups, and so on, so that rounding does not grow with the number of draws.
+    """
+    values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
+    top = jnp.max(values, axis=0)
+    level = jnp.where(jnp.isinf(top), 0, top)  # a row may have zero likelihood at every draw
+    terms, count = jnp.exp(values - level[None]), len(values)
+    while len(terms) > 1:
+        filled = jnp.pad(terms, ((0, -len(terms) % _TERMS), (0, 0)))
+        terms = jnp.sum(filled.reshape(-1, _TERMS, filled.shape[1]), axis=1)
+    return level, terms[0] / count, jnp.full_like(level, count)
 
 
 @precision.exact

@@ -66,7 +66,7 @@ def log_likelihood(
     parts = []
     with deferred():
         for rows, values in log_means(posterior.row_log_likelihoods, params, data, rows_at_once=rows_at_once):
-            _refuse_nan(values, rows)
+            refuse_nan(values, rows)
             parts.append(values)
     return LogLikelihood(np.concatenate(parts), num_rows(params))
 
@@ -99,7 +99,7 @@ def with_log_likelihood(
         )
     out = np.empty((shape[0] * shape[1], N), np.float32)
     for rows, values in blocks(posterior.row_log_likelihoods, in_a_row(draws), data):
-        _refuse_nan(values.max(axis=0), rows)
+        refuse_nan(values.max(axis=0), rows)
         out[:, rows] = values
     group = {"log_likelihood": {"rows": out.reshape(shape)}}
     row = {} if "rows" in draws else {"rows": ["row"]}
@@ -118,7 +118,7 @@ def _checked(posterior: Posterior, data: PyTree, rows_at_once: int | None) -> tu
     return rows.arrays, rows.num_data
 
 
-def _refuse_nan(values: Float[np.ndarray, " row"], rows: slice) -> None:
+def refuse_nan(values: Float[np.ndarray, " row"], rows: slice) -> None:
     """Raise if the value of a row over all draws is NaN."""
     bad = np.isnan(values)
     if bad.any():

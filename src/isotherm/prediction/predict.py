@@ -13,6 +13,7 @@ from isotherm.errors import check_count, must
 from isotherm.keys import as_key
 from isotherm.prediction.blocks import blocks, chosen, in_a_row
 from isotherm.prediction.record import Prediction, checked_levels, joined, over_draws
+from isotherm.progress import Progress
 from isotherm.signals import deferred
 
 
@@ -26,6 +27,7 @@ def predict(
     draws_used: int | None = None,
     seed: int | Key[Array, ""] | None = None,
     rows_at_once: int | None = None,
+    progress: bool = False,
 ) -> Prediction:
     """Mean, standard deviation and quantiles of `f` over the draws, for each row of `x`.
 
@@ -42,6 +44,7 @@ def predict(
     - `draws_used`: the largest number of draws to use, evenly spaced. `None` uses all.
     - `rows_at_once`: the number of rows in a block. `None` takes as many as give 16 million values. Take fewer if `f`
       itself needs much memory.
+    - `progress`: show how many rows are done, on a terminal or in a notebook.
     """
     levels = checked_levels(quantiles)
     if not callable(f):
@@ -56,9 +59,10 @@ def predict(
         raise must("observed", f"an array of {num_rows} rows, as many as `x`", y)
     params = in_a_row(chosen(draws, draws_used))
     parts = []
-    with deferred():
+    with deferred(), Progress("predictions", num_rows, show=progress) as bar:
         for rows, values in blocks(f, params, x, rows_at_once=rows_at_once, key=key):
             if y is not None and y.shape[1:] != values.shape[2:]:
                 raise must("observed", f"of the shape of a prediction, {(num_rows, *values.shape[2:])}", y)
             parts.append(over_draws(values, levels, None if y is None else y[rows]))
+            bar.count_rows(rows.stop - rows.start)
     return joined(parts)

@@ -81,7 +81,7 @@ class Likelihood(eqx.Module):
         if self.model == "softmax":
             value = jnp.take_along_axis(jax.nn.log_softmax(eta), rows["y"][:, None], axis=1)[:, 0]
         else:
-            value = self._log_density(eta, rows["y"], params)
+            value = self.log_density(eta, rows["y"], params)
         return value * rows["weight"] if "weight" in rows else value
 
     def expected(self, params: Params, rows: Rows) -> Float[Array, "n ..."]:
@@ -90,7 +90,10 @@ class Likelihood(eqx.Module):
         With two classes this is the probability of the second, with more it is those of all classes, (n, C).
         The target is not standardised: its unit is 1.
         """
-        eta = self._predictor(params, rows)
+        return self.response(self._predictor(params, rows))
+
+    def response(self, eta: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
+        """Return what `expected` does, from the linear predictor; for a softmax, from the scores of all classes."""
         if self.model == "softmax":
             return jax.nn.softmax(eta)
         if self.model == "logistic":
@@ -109,9 +112,8 @@ class Likelihood(eqx.Module):
             eta = eta + self.standard.origin
         return eta + rows["offset"] if "offset" in rows else eta
 
-    def _log_density(
-        self, eta: Float[Array, " n"], y: Float[Array, " n"], params: Params
-    ) -> Float[Array, " n"]:
+    def log_density(self, eta: Array, y: Array, params: Params) -> Array:
+        """Return log p(y|eta), not for a softmax. Arrays of any shape are broadcast: rows by draws, say."""
         if self.model == "logistic":
             return jax.nn.log_sigmoid((2 * y - 1) * eta)
         if self.model == "poisson":
@@ -145,7 +147,7 @@ class LogPrior(eqx.Module):
         return value
 
 
-def _negative_binomial(eta: Array, y: Array, r: Array) -> Float[Array, " n"]:
+def _negative_binomial(eta: Array, y: Array, r: Array) -> Array:
     """Return the log-density with mean exp(eta) and variance mean + mean^2 / r.
 
     It avoids the cancellation of log-gammas at large r.

@@ -1,30 +1,35 @@
 """Predictions of a regression for new rows: the expected response, new observations, and their scores."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Int64, Shaped
 
 from isotherm.draws import Draws
 from isotherm.errors import check_count, must
-from isotherm.posterior import Posterior
-from isotherm.prediction.blocks import blocks, chosen, in_a_row
-from isotherm.prediction.likelihood import LogLikelihood, log_likelihood
+from isotherm.prediction.blocks import chosen, in_a_row
+from isotherm.prediction.likelihood import LogLikelihood
 from isotherm.prediction.record import Prediction, joined, over_draws
+from isotherm.prediction.thinning import check_precision, thinned
+from isotherm.progress import Progress
 from isotherm.readable import Readable
-from isotherm.scores.classification import ClassificationScores, classification
-from isotherm.scores.regression import RegressionScores, regression
-from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
+from isotherm.scores.classification import ClassificationScores
+from isotherm.scores.regression import RegressionScores
+from isotherm.tables.decision import Decision, decision_of
+from isotherm.tables.families import CLASSES
 from isotherm.tables.fitted import Fitted, fitted
+from isotherm.tables.identifiers import check_kept
+from isotherm.tables.known_targets import log_likelihood_of, scores_of
 from isotherm.tables.new_rows import NewRows, NewTable
+from isotherm.tables.outcomes import outcome_of, outcomes
 from isotherm.tables.reading import ReadTable
-from isotherm.tables.standardized import Standardized
+from isotherm.tables.responses import likelihood_of, responses_of
 from isotherm.tables.survey import chunk_length, progressing
 from isotherm.tables.table import MemoryTable, Table
 
-_LARGE = 1e15  # expected count above which a Poisson variable equals it to 7 digits
+_LOOKED_AT = 100  # rows that decide how many draws are used
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -32,14 +37,18 @@ class Forecast(Readable):
     """Predictions for the rows of a table.
 
     - `model`: the regression.
-    - `columns`: one entry per row of the table, NaN or `None` if the row has a missing value. For a number or a
-      count, `mean`, `mean_low` and `mean_high` are the posterior mean and interval of the expected response; `low`
-      and `high` are the interval of a new observation, noise included, and are counts if observations are. For two
-      classes, `probability`, `low` and `high` are the posterior mean and interval of the probability of the second;
-      for more there is one `probability_CLASS` each. `predicted` is the most probable class.
+    - `columns`: one entry per row of the table: first the columns that are kept, then predictions, NaN or `None` if
+      the row has a missing value. For a number or a count, `mean`, `mean_low` and `mean_high` are the posterior mean
+      and interval of the expected response; `low` and `high` are the interval of a new observation, noise included,
+      and are counts if observations are. For two classes, `probability`, `low` and `high` are the posterior mean and
+      interval of the probability of the second; for more there is one `probability_CLASS` each. `predicted` is the
+      class of least expected cost, by default the most probable one.
     - `complete`: which rows have no missing value. The remaining attributes are for these rows.
     - `expected`: expected responses or probabilities, as `iso.predict` returns them.
     - `outcome`: new observations; `None` for classes.
+    - `codes`, `y`: the index of the predicted class, `None` for other models; the target, NaN where it is unknown,
+      `None` if the table has none.
+    - `unseen`: the numbers of rows with levels that were not seen at fitting, by feature.
     - `log_likelihood`, `scores`: for the rows whose target the table has; `None` if it has none.
     """
 
@@ -50,6 +59,9 @@ class Forecast(Readable):
     outcome: Prediction | None
     log_likelihood: LogLikelihood | None
     scores: RegressionScores | ClassificationScores | None
+    codes: Int[np.ndarray, " n"] | None = None
+    y: Float[np.ndarray, " n"] | None = None
+    unseen: Mapping[str, Int64[np.ndarray, " k"]] = dataclasses.field(default_factory=dict)
 
 
 def forecast(
@@ -59,6 +71,10 @@ def forecast(
     interval: float = 0.9,
     seed: int = 0,
     missing: str = "refuse",
+    unseen: str = "error",
+    threshold: int | float | None = None,
+    costs: Mapping[str, int | float] | None = None,
+    precision: float | None = None,
     rows_at_once: int | None = None,
 ) -> Forecast:
     """Return the predictions of the regression behind `draws` for the rows of a new table.
@@ -74,10 +90,28 @@ def forecast(
       and exposure and offset if the model has them. If the target is among them, the predictions are scored.
     - `interval`: probability of the central intervals.
     - `missing`: `"refuse"` refuses rows with a missing value; `"empty"` makes no prediction for them.
+    - `unseen`: what to do with levels that were not seen at fitting. `"error"` refuses them, `"missing"` makes no
+      prediction for their rows, and `"mean"` takes the average of the coefficients of all levels in their place.
+    - `threshold`: the probability of the second of two classes above which it is predicted.
+    - `costs`: in its place, what it costs to predict another class for a row of each class, such as
+      `{"yes": 10, "no": 1}`; 1 for those that are left out. The class of least expected cost is predicted.
+    - `precision`: use as few draws, evenly spaced, as give each mean a Monte Carlo error of at most this share of its
+      posterior sd. It is judged by a sample of the rows. `None` uses all draws.
     """
     table = MemoryTable(columns)
-    options = {"interval": interval, "seed": seed, "missing": missing, "rows_at_once": rows_at_once}
-    (whole,) = forecasts(draws, table, **options, length=table.num_rows)
+    (whole,) = forecasts(
+        draws,
+        table,
+        interval=interval,
+        seed=seed,
+        missing=missing,
+        unseen=unseen,
+        threshold=threshold,
+        costs=costs,
+        precision=precision,
+        rows_at_once=rows_at_once,
+        length=table.num_rows,
+    )
     return whole
 
 
@@ -88,30 +122,48 @@ def forecasts(
     interval: float = 0.9,
     seed: int = 0,
     missing: str = "refuse",
+    unseen: str = "error",
+    threshold: int | float | None = None,
+    costs: Mapping[str, int | float] | None = None,
+    keep: Sequence[str] = (),
+    keep_from: Table | None = None,
+    precision: float | None = None,
     rows_at_once: int | None = None,
     length: int | None = None,
     progress: bool = False,
 ) -> Iterator[Forecast]:
     """Yield the predictions for the rows of a table in order, `length` rows at a time.
 
-    The table is read twice: all values are checked before anything is computed. Memory is bounded. The arguments
-    are as for `forecast`.
+    The table is read twice: all values are checked before anything is computed. Memory is bounded. The columns of
+    `keep_from`, by default `table`, that `keep` names are copied as they are, before the predictions. The other
+    arguments are as for `forecast`.
     """
     model = fitted(draws)
     if not 0 < interval < 1:
         raise must("interval", "a probability between 0 and 1", interval)
     check_count("seed", seed, minimum=0)
+    check_precision(precision)
+    decision = decision_of(model, threshold, costs)
+    keep_from = table if keep_from is None else keep_from
+    check_kept(keep, keep_from, model)
     table = table if model.reading.is_plain else ReadTable(table, model.reading)
-    new = NewTable(model, table, missing=missing)
+    new = NewTable(model, table, missing=missing, unseen=unseen)
     length = chunk_length(table, new.names) if length is None else length
     for rows, columns in progressing(table, new.names, length, title="pass 1 of 2: checks", show=progress):
         new.see(columns, rows)
     new.finish()
     draws = chosen(draws)
+    if precision is not None:
+        draws = _few(draws, model, table, new, precision)
     levels = ((1 - interval) / 2, (1 + interval) / 2)
-    title = "pass 2 of 2: predictions"
-    for rows, columns in progressing(table, new.names, length, title=title, show=progress):
-        yield _predicted(draws, model, new.rows(columns, rows), levels, seed, rows_at_once)
+    kept = keep_from.chunks(keep, length) if keep else itertools.repeat((None, {}))
+    pieces = zip(table.chunks(new.names, length), kept, strict=False)
+    with Progress("pass 2 of 2: predictions", table.num_rows, show=progress) as bar:
+        for (rows, columns), (_, copied) in pieces:
+            given = new.rows(columns, rows)
+            bar.count_rows(len(rows) - len(given.x))
+            part = _predicted(draws, model, given, levels, decision, seed, rows_at_once, bar)
+            yield dataclasses.replace(part, columns={**copied, **part.columns})
 
 
 def _predicted(
@@ -119,85 +171,66 @@ def _predicted(
     model: Fitted,
     rows: NewRows,
     levels: tuple[float, float],
+    decision: Decision | None,
     seed: int,
     rows_at_once: int | None,
+    bar: Progress,
 ) -> Forecast:
     """Return the predictions for some rows."""
-    standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
-    likelihood = Likelihood(standard, model.model, model.degrees_of_freedom)
-    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
+    likelihood, data = likelihood_of(model, rows)
     params = in_a_row(draws)
-    expected_parts, outcome_parts = [], []
-    for which, values in (
-        blocks(likelihood.expected, params, data, rows_at_once=rows_at_once)
-        if len(rows.x)
-        else _no_values(model, params)
-    ):
+    expected_parts, outcome_parts, densities = [], [], []
+    for which, values, density in responses_of(likelihood, params, data, rows, rows_at_once):
         expected_parts.append(over_draws(values, levels))
+        densities.append(density)
         if model.model not in CLASSES:
             new = outcomes(model, values, params, [(seed, int(row)) for row in rows.numbers[which]])
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
+        bar.count_rows(which.stop - which.start)
     expected = joined(expected_parts)
-    outcome = _outcome(model, joined(outcome_parts), expected) if outcome_parts else None
-    scores = _scores(model, rows, expected, outcome) if rows.y is not None else None
+    outcome = outcome_of(model, joined(outcome_parts), expected) if outcome_parts else None
+    scores = found = None
+    if rows.y is not None:
+        scores = scores_of(model, rows, expected, outcome)
+        found = log_likelihood_of(draws, likelihood, data, rows, densities, rows_at_once)
+    codes = None if decision is None else decision.codes(expected.mean)
+    columns = _columns(model, expected, outcome, codes)
     return Forecast(
         model,
-        {name: _in_place(x, rows.complete) for name, x in _columns(model, expected, outcome).items()},
+        {name: _in_place(x, rows.complete) for name, x in columns.items()},
         rows.complete,
         expected,
         outcome,
-        None if scores is None else _log_likelihood(draws, likelihood, data, rows, rows_at_once),
+        found,
         scores,
+        codes,
+        rows.y,
+        rows.unseen,
     )
 
 
-def _no_values(model: Fitted, params: Mapping[str, np.ndarray]) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield what `blocks` would for no rows."""
-    classes = (len(model.classes),) if model.model == "softmax" else ()
-    coefficients = params["coefficients"]
-    yield slice(0, 0), np.empty((len(coefficients), 0, *classes), coefficients.dtype)
+def _few(draws: Draws, model: Fitted, table: Table, new: NewTable, precision: float) -> Draws:
+    """Return as few draws as the precision takes, judged by rows from all parts of the table."""
+    index = np.unique(np.linspace(0, table.num_rows - 1, _LOOKED_AT).round().astype(np.int64))
+    rows = dataclasses.replace(new.rows(table.take(new.names, index), index), y=None)
+    if not len(rows.x):
+        return draws
+    likelihood, data = likelihood_of(model, rows)
+    parts = responses_of(likelihood, in_a_row(draws), data, rows, None)
+    return thinned(draws, np.concatenate([part.values for part in parts], axis=1), precision)
 
 
-def outcomes(
-    model: Fitted,
-    expected: Float[np.ndarray, "draw row"],
-    params: Mapping[str, np.ndarray],
-    seeds: list[tuple[int, int]],
-) -> Float[np.ndarray, "draw row"]:
-    """Return one new observation per draw and row, given the expected responses and one seed per row."""
-    scale = np.asarray(params[SCALES[model.model]] if model.model in SCALES else 0.0, np.float64)
-    out = np.empty(expected.shape[::-1], np.float32)
-    for i, center in enumerate(np.ascontiguousarray(expected.T, np.float64)):
-        rng = np.random.default_rng(seeds[i])
-        if model.model == "linear":
-            out[i] = center + scale * rng.standard_normal(len(center))
-        elif model.model == "student-t":
-            out[i] = center + scale * rng.standard_t(model.degrees_of_freedom, len(center))
-        else:
-            # A negative binomial is a Poisson whose rate is multiplied by a gamma of mean 1 and variance dispersion.
-            rate = center if model.model == "poisson" else center * scale * rng.gamma(1 / scale)
-            out[i] = np.where(rate < _LARGE, rng.poisson(np.minimum(rate, _LARGE)), rate)
-    return out.T
-
-
-def _outcome(model: Fitted, outcome: Prediction, expected: Prediction) -> Prediction:
-    """Return `outcome` with the mean of `expected`, which has no noise; intervals of counts end at counts."""
-    outcome = dataclasses.replace(outcome, mean=expected.mean)
-    if model.model not in COUNTS:
-        return outcome
-    low, high = outcome.quantiles
-    # Many counts are equal, so the share of outcomes below a quantile does not measure calibration.
-    return dataclasses.replace(outcome, quantiles=np.stack([np.floor(low), np.ceil(high)]), pit=None)
-
-
-def _columns(model: Fitted, expected: Prediction, outcome: Prediction | None) -> dict[str, np.ndarray]:
+def _columns(
+    model: Fitted, expected: Prediction, outcome: Prediction | None, codes: Int[np.ndarray, " n"] | None
+) -> dict[str, np.ndarray]:
+    predicted = {} if codes is None else {"predicted": np.array(model.classes, object)[codes]}
     if model.model == "softmax":
-        columns = {f"probability_{name}": expected.mean[:, i] for i, name in enumerate(model.classes)}
-        return columns | {"predicted": np.array(model.classes, object)[expected.mean.argmax(axis=1)]}
+        return {
+            f"probability_{name}": expected.mean[:, i] for i, name in enumerate(model.classes)
+        } | predicted
     low, high = expected.quantiles
     if outcome is None:
-        predicted = np.array(model.classes, object)[(expected.mean > 0.5).astype(int)]
-        return {"probability": expected.mean, "low": low, "high": high, "predicted": predicted}
+        return {"probability": expected.mean, "low": low, "high": high} | predicted
     response = {"mean": expected.mean, "mean_low": low, "mean_high": high}
     return response | dict(zip(("low", "high"), outcome.quantiles, strict=True))
 
@@ -207,32 +240,3 @@ def _in_place(values: np.ndarray, complete: Bool[np.ndarray, " N"]) -> np.ndarra
     placed = np.full(len(complete), None if values.dtype == object else np.nan, values.dtype)
     placed[complete] = values
     return placed
-
-
-def _scores(
-    model: Fitted, rows: NewRows, expected: Prediction, outcome: Prediction | None
-) -> RegressionScores | ClassificationScores:
-    assert rows.y is not None
-    known = ~np.isnan(rows.y)
-    if outcome is None:
-        return classification(expected.mean[known], rows.y[known].astype(int))
-    known_outcome = dataclasses.replace(
-        outcome,
-        mean=outcome.mean[known],
-        sd=outcome.sd[known],
-        quantiles=outcome.quantiles[:, known],
-        pit=None if outcome.pit is None else outcome.pit[known],
-        crps=None if outcome.crps is None else outcome.crps[known],
-    )
-    return regression(known_outcome, rows.y[known])
-
-
-def _log_likelihood(
-    draws: Draws, likelihood: Likelihood, data: dict[str, np.ndarray], rows: NewRows, rows_at_once: int | None
-) -> LogLikelihood:
-    assert rows.y is not None
-    known = ~np.isnan(rows.y)
-    kind = np.int32 if likelihood.model == "softmax" else np.float32
-    known_rows = {name: x[known] for name, x in (data | {"y": rows.y}).items()}
-    known_rows["y"] = known_rows["y"].astype(kind)
-    return log_likelihood(draws, Posterior(likelihood, batched=True), known_rows, rows_at_once=rows_at_once)

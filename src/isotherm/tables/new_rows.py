@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int64
+from jaxtyping import Bool, Float, Int64
 
 from isotherm.errors import must
 from isotherm.tables import checks
@@ -21,16 +21,20 @@ from isotherm.tables.checks import (
 )
 from isotherm.tables.families import CLASSES, COUNTS
 from isotherm.tables.fitted import Fitted
-from isotherm.tables.statistics import Moments, level_text
+from isotherm.tables.known_levels import LevelCheck, codes_of, some
+from isotherm.tables.statistics import Moments
 from isotherm.tables.survey import Complete
 from isotherm.tables.table import Columns, Table
 
-_SHOWN = 10  # names or levels listed in a message
 _EMPTY = (
     "Fill it in, or leave the predictions of such rows empty with `--missing empty`, in Python "
     '`missing="empty"`.'
 )
-_OTHER_LEVEL = "Leave such rows out, or sample again from a table that has this level."
+UNSEEN = ("error", "missing", "mean")
+_OTHER_LEVEL = (
+    "Leave such rows out, sample again from a table that has this level, or choose what is predicted for them by "
+    '`--unseen missing` or `--unseen mean`, in Python `unseen="mean"`.'
+)
 _OTHER_CLASS = "Correct it, or leave the column out: only the scores need it."
 
 
@@ -42,6 +46,7 @@ class NewRows:
     - `x`: the columns of the model minus `center`, so that 32 bits can tell the rows apart.
     - `offset`: what is added to the linear predictor, offset plus log exposure; `None` if there is neither.
     - `y`: the target as numbers, NaN where it is unknown; `None` if it is unknown for every row.
+    - `unseen`: by feature, the numbers of the rows with a level that was not seen at fitting, if there are any.
     """
 
     complete: Bool[np.ndarray, " N"]
@@ -50,16 +55,21 @@ class NewRows:
     center: Float[np.ndarray, " F"]
     offset: Float[np.ndarray, " n"] | None
     y: Float[np.ndarray, " n"] | None
+    unseen: dict[str, np.ndarray]
 
 
 class NewTable:
     """Reads the columns of a table that a model needs: first to check every value, then as `NewRows`.
 
-    Rows with a missing value are refused, or left out with `missing="empty"`. Other columns are ignored. `see` takes
-    all rows, some at a time; `finish` raises if one of them cannot be used.
+    Rows with a missing value are refused, or left out with `missing="empty"`. Rows with a level that was not seen at
+    fitting are refused, left out with `unseen="missing"`, or with `unseen="mean"` get the average of the coefficients
+    of all levels, each counted once: the run does not record how frequent they were. Other columns are ignored.
+    `see` takes all rows, some at a time; `finish` raises if one of them cannot be used.
     """
 
-    def __init__(self, model: Fitted, table: Table, *, missing: str) -> None:
+    def __init__(self, model: Fitted, table: Table, *, missing: str, unseen: str = "error") -> None:
+        if unseen not in UNSEEN:
+            raise must("unseen", '"error", "missing" or "mean"', unseen)
         if missing not in ("refuse", "empty"):
             raise must("missing", '"refuse" or "empty"', missing)
         roles = [("features", name) for name in model.features]
@@ -68,19 +78,21 @@ class NewTable:
         }
         for role, name in [*roles, *special.items()]:
             check_column(role, name, table.kinds)
-        self._model, self._refuses = model, missing == "refuse"
+        self._model, self._refuses, self._unseen = model, missing == "refuse", unseen
         self._used = list(dict.fromkeys([*model.features, *special.values()]))
         self._has_target = model.target in table.kinds
         self.names = [*self._used, *([model.target] if self._has_target else [])]
         parts = {name: _names(name, table.shapes[name], model.levels.get(name)) for name in model.features}
         if (found := tuple(name for names in parts.values() for name in names)) != model.names:
-            raise must("table", f"one with the columns of the model, {_some(model.names)}", _some(found))
+            raise must("table", f"one with the columns of the model, {some(model.names)}", some(found))
         self._gaps, self._complete = {name: Gaps(name) for name in self._used}, Complete(self._used)
-        self._checks: list[tuple[str, NumberCheck | _LevelCheck]] = []
+        self._checks: list[tuple[str, NumberCheck | LevelCheck]] = []
         self._means: dict[str, Moments] = {}
         for name, names in parts.items():
+            if name in model.levels and unseen != "error":
+                continue
             if name in model.levels:
-                self._checks.append((name, _LevelCheck(name, model.levels[name], _OTHER_LEVEL)))
+                self._checks.append((name, LevelCheck(name, model.levels[name], _OTHER_LEVEL)))
             else:
                 self._checks.append((name, NumberCheck(names, table.kinds[name])))
                 self._means[name] = Moments(len(names))
@@ -118,6 +130,11 @@ class NewTable:
     def rows(self, columns: Columns, numbers: Rows) -> NewRows:
         """Return some rows in the form that the model takes. All rows were checked before."""
         complete = ~np.any([is_missing(columns[name]) for name in self._used], axis=0)
+        codes = {name: codes_of(columns[name], self._model.levels[name]) for name in self._model.levels}
+        unknown = {name: (x < 0) & complete for name, x in codes.items()}
+        unseen = {name: numbers[x] for name, x in unknown.items() if x.any()}
+        if self._unseen == "missing" and unseen:
+            complete &= ~np.any(list(unknown.values()), axis=0)
         kept = {name: columns[name][complete] for name in self.names}
         x, center, j = np.empty((int(complete.sum()), len(self._model.names)), np.float32), [], 0
         for name in self._model.features:
@@ -125,8 +142,9 @@ class NewTable:
                 values, middle = as_matrix(as_floats(kept[name])), self._means[name].mean
             else:
                 levels = self._model.levels[name]
-                codes = _codes(kept[name], levels)
-                values, middle = codes[:, None] == np.arange(1, len(levels)), np.zeros(len(levels) - 1)
+                of_rows = codes[name][complete, None]
+                values = np.where(of_rows < 0, 1 / len(levels), of_rows == np.arange(1, len(levels)))
+                middle = np.zeros(len(levels) - 1)
             x[:, j : j + len(middle)] = values - middle
             center.append(middle)
             j += len(middle)
@@ -140,6 +158,7 @@ class NewTable:
             np.concatenate(center),
             np.sum(added, axis=0).astype(np.float32) if added else None,
             self._target(kept),
+            unseen,
         )
 
     def _target(self, columns: Mapping[str, np.ndarray]) -> Float[np.ndarray, " n"] | None:
@@ -150,34 +169,13 @@ class NewTable:
         if gaps.all():
             return None
         if model.model in CLASSES:
-            return np.where(gaps, np.nan, _codes(values, model.classes))
+            return np.where(gaps, np.nan, codes_of(values, model.classes))
         return np.where(gaps, np.nan, as_floats(_filled(values)))
 
 
-class _LevelCheck:
-    """Checks that a column holds levels that are known."""
-
-    def __init__(self, name: str, levels: Sequence[str], repair: str) -> None:
-        self._name, self._levels, self._repair = name, levels, repair
-        self._unknown, self._example = Gaps(name), None
-
-    def see(self, values: np.ndarray, rows: Rows) -> None:
-        unknown = (_codes(values, self._levels) < 0) & ~is_missing(values)
-        if unknown.any() and self._example is None:
-            self._example = values[int(np.argmax(unknown))]
-        self._unknown.see(unknown, rows)
-
-    def check(self) -> None:
-        if count := self._unknown.count:
-            first, rows = self._unknown.first, self._unknown.rows
-            where = f"It is in row {first + 1} ({count} of {rows} rows have unknown levels)."
-            rule = f"one of the levels that the model knows, {_some(self._levels)}"
-            raise must(self._name, rule, self._example, f"{where} {self._repair}")
-
-
-def _target_check(model: Fitted, kind: str) -> NumberCheck | _LevelCheck:
+def _target_check(model: Fitted, kind: str) -> NumberCheck | LevelCheck:
     if model.model in CLASSES:
-        return _LevelCheck(model.target, model.classes, _OTHER_CLASS)
+        return LevelCheck(model.target, model.classes, _OTHER_CLASS)
     return NumberCheck([model.target], kind, checks.COUNTS if model.model in COUNTS else None)
 
 
@@ -188,36 +186,7 @@ def _names(name: str, shape: tuple[int, ...], levels: Sequence[str] | None) -> l
     return [f"{name}.{i}" for i in range(math.prod(shape))] if shape else [name]
 
 
-def _codes(values: np.ndarray, levels: Sequence[str]) -> Int[np.ndarray, " N"]:
-    """Return the index of the level in each row, -1 where the value is missing or unknown."""
-    import pandas as pd
-
-    codes, distinct = pd.factorize(values)
-    indices = [_index(level_text(value), levels) for value in distinct]
-    return np.array([*indices, -1])[codes]  # the last for missing values
-
-
-def _index(text: str, levels: Sequence[str]) -> int:
-    """Return the index of a level, -1 if it is unknown. A number such as 1 may also be written as 1.0 or 01."""
-    if text in levels:
-        return levels.index(text)
-    same = [i for i, level in enumerate(levels) if _number(level) == _number(text)]
-    return same[0] if len(same) == 1 else -1
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
 def _filled(values: np.ndarray) -> np.ndarray:
     """Return numbers with 1, which is valid in any column of numbers, in place of missing ones."""
     numbers = as_numbers(values)
     return np.where(np.isnan(numbers), 1.0, numbers) if numbers.dtype.kind == "f" else numbers
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

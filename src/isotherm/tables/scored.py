@@ -10,7 +10,10 @@ from isotherm.scores.classification import ClassificationScores, merged_means
 from isotherm.scores.classification import merged as merged_classification
 from isotherm.scores.regression import RegressionScores
 from isotherm.scores.regression import merged as merged_regression
+from isotherm.tables.decision import ClassCounts
 from isotherm.tables.forecast import Forecast
+
+_LISTED = 10  # rows with levels that were not seen
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -31,11 +34,15 @@ class Scored:
     """Counts of rows and scores of all forecasts so far, in memory that does not grow.
 
     - `rows`, `empty`: the rows of the table, and those without a prediction.
+    - `unseen`: by feature, the number of rows with levels that were not seen at fitting, and the first of these rows.
+    - `classes`: counts of predicted classes; `None` for other models.
     - `density`, `scores`: for the rows whose target is known; `None` if there are none.
     """
 
     def __init__(self) -> None:
         self.rows = self.empty = 0
+        self.unseen: dict[str, tuple[int, list[int]]] = {}
+        self.classes: ClassCounts | None = None
         self.density: Density | None = None
         self.scores: RegressionScores | ClassificationScores | None = None
 
@@ -43,6 +50,13 @@ class Scored:
         """Add the rows of a forecast."""
         self.rows += len(forecast.complete)
         self.empty += int((~forecast.complete).sum())
+        for name, numbers in forecast.unseen.items():
+            count, first = self.unseen.get(name, (0, []))
+            self.unseen[name] = count + len(numbers), [*first, *numbers[:_LISTED].tolist()][:_LISTED]
+        if forecast.codes is not None:
+            if self.classes is None:
+                self.classes = ClassCounts(forecast.model.classes)
+            self.classes.add(forecast.codes, forecast.expected.mean, forecast.y)
         found = forecast.log_likelihood
         if found is None or forecast.scores is None:
             return

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -17,7 +18,9 @@ def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
     """The notebook with fresh outputs. It runs in `folder`; a cell that fails raises."""
     notebook = nbformat.read(path, as_version=4)
     options = {"timeout": 600, "record_timing": False, "resources": {"metadata": {"path": str(folder)}}}
-    NotebookClient(notebook, **options).execute()
+    # NumPyro's progress bars, which the notebooks do not use, ask for a package.
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore:IProgress not found"}
+    NotebookClient(notebook, **options).execute(env=environment)
     for cell in notebook.cells:
         if "outputs" in cell:  # what has disappeared leaves an empty one
             cell.outputs = [x for x in cell.outputs if x.get("data", {}).get("text/html") != ""]

@@ -91,6 +91,7 @@ def test_chunks_do_not_move_the_refreshes(quick_compilation):
     assert draws.record.data_passes == pytest.approx(35 * 20 / N + 5)
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_failed_chain_is_that_of_its_own_anchor(quick_compilation):
     """All fail within a few steps, before any anchor moves: where a chain started it has no noise."""
     with pytest.warns(iso.IsothermWarning, match="turned non-finite"):

@@ -126,6 +126,7 @@ def test_gradients_at_the_draws_measure_the_variance(short, factor):
         assert ("too large" in faults[0]) == (factor > 1)
 
 
+@pytest.mark.slow
 def test_a_direction_that_no_parameter_shows(short):
     """Twice the variance along the leading direction of the noise, and less in the others."""
     _, _, mode, covariance = regression()

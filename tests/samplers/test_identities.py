@@ -142,6 +142,7 @@ def test_temperature_of_the_posterior_is_that_of_the_sampler():
     assert_same(both, by_sampler)
 
 
+@pytest.mark.slow
 def test_constant_schedules_are_numbers():
     """Step size, friction and temperature as functions of the step: bit for bit."""
 

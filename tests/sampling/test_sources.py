@@ -135,6 +135,7 @@ def test_portions_of_rows_do_not_change_the_draws(arrays, monkeypatch):
     assert np.array_equal(sampled(iso.data.arrays(arrays), **BY_HAND).posterior, whole.posterior)
 
 
+@pytest.mark.slow
 def test_an_interruption_while_rows_are_read_returns_the_draws_so_far(arrays, monkeypatch):
     monkeypatch.setattr(feed, "_BYTES", 200_000)  # 8 steps
     read, found = [], iso.WithReplacement.found

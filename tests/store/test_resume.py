@@ -188,6 +188,7 @@ def test_a_setup_of_a_warm_up_is_not_made_again(tmp_path, monkeypatch):
     assert_same(iso.resume(tmp_path / "run", target, data, progress=False), expected)
 
 
+@pytest.mark.slow
 def test_passes_of_a_warm_up_that_was_ended_are_not_made_again(tmp_path, monkeypatch):
     target, data = posterior(), rows(ROWS)
     sampled = lambda **options: iso.sample(

@@ -95,7 +95,7 @@ def fit(
 ) -> NetworkFit:
     """Train a network by Adam, choose the scale of its prior, and sample its posterior.
 
-    Each chain starts at a network that was trained from initial weights of its own. The step size follows from the
+    Each chain starts at a network that was trained from other initial weights. The step size follows from the
     curvature and the gradient noise there.
 
     **Arguments:**

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Shaped
 
-_MOST = 2**20  # values that are compared; if they all differ, so do the rest as a rule
+_MOST = 2**20  # values that are compared; if they all differ, so do the rest in all likelihood
 _PARTS = 4  # pieces that are compared together
 
 

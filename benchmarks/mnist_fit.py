@@ -6,8 +6,8 @@
 module and as an Equinox module. The weight decay and the epochs of Adam are chosen on a tenth of the rows, and the
 power of its probabilities as well; it then trains on the others from as many seeds as take the time that `fit` took.
 
-A convolution is written as patches times a matrix: in a compiled loop on a CPU this is several times as fast as
-`lax.conv_general_dilated`, as https://github.com/jax-ml/jax/issues/12868 says.
+A convolution is written as patches times a matrix: in a compiled loop on a CPU this is faster than
+`lax.conv_general_dilated`: see https://github.com/jax-ml/jax/issues/12868.
 """
 
 import argparse

@@ -62,7 +62,7 @@ def description(draws: "Draws", model: Fitted, pictures: Mapping[str, bytes]) ->
             page.prose(
                 f"AUC {fit.auc:.3f} ± {fit.auc_error:.3f}, on {part} that the model was fitted to. It is the "
                 f"probability that a row with `{model.classes[1]}` is given a higher probability than one with "
-                f"`{model.classes[0]}`: 0.5 by chance, and 1 if the classes are told apart without error."
+                f"`{model.classes[0]}`: 0.5 by chance, and 1 if the classes are separated without error."
             )
         )
     if fit.curve is not None:

@@ -184,7 +184,7 @@ def _of_names(names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(None, "names", fault, "Name it in the first line.", blocks=True)
         elif count > 1:
             fault = f"{count} columns have this name."
-            repair = "Give each a name of its own in the first line."
+            repair = "Give each column a different name in the first line."
             yield Finding(name, "names", fault, repair, blocks=True)
 
 

@@ -10,7 +10,7 @@ from isotherm.tables.checks import as_floats, is_missing
 from isotherm.tables.inspection.findings import Places
 from isotherm.tables.table import Columns, MemoryTable, Table, joined
 
-_PATTERNS = 10_000  # of missing values that are told apart
+_PATTERNS = 10_000  # of missing values that are kept separate
 _SAMPLE_ROWS, _FEWEST, _SAMPLE_NUMBERS = 2**13, 2**10, 2**22
 _MOST_COLUMNS, _MOST_CATEGORIES = 1000, 200
 _CLOSE = 0.9999  # correlation from which a column is a copy of another

@@ -16,9 +16,12 @@ from isotherm import signals as signals
 _LATER = {
     # The target
     "Posterior": "isotherm.posterior",
+    "Group": "isotherm.groups",
     "Bounded": "isotherm.transforms",
+    "Correlations": "isotherm.transforms",
     "Ordered": "isotherm.transforms",
     "Positive": "isotherm.transforms",
+    "Scale": "isotherm.transforms",
     "Simplex": "isotherm.transforms",
     # Minibatches
     "RandomBlocks": "isotherm.data.random_blocks",
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from isotherm.gradients.control_variate import ControlVariate as ControlVariate
     from isotherm.gradients.minibatch import FullData as FullData
     from isotherm.gradients.minibatch import Minibatch as Minibatch
+    from isotherm.groups import Group as Group
     from isotherm.judging.diagnose import diagnose as diagnose
     from isotherm.posterior import Posterior as Posterior
     from isotherm.preconditioner import DensePreconditioner as DensePreconditioner
@@ -108,8 +112,10 @@ if TYPE_CHECKING:
     from isotherm.sampling.sample import sweep as sweep
     from isotherm.sampling.warmup import warmup as warmup
     from isotherm.transforms import Bounded as Bounded
+    from isotherm.transforms import Correlations as Correlations
     from isotherm.transforms import Ordered as Ordered
     from isotherm.transforms import Positive as Positive
+    from isotherm.transforms import Scale as Scale
     from isotherm.transforms import Simplex as Simplex
 
 __version__ = "0.1.0"

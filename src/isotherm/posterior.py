@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from isotherm.errors import check_flag, must
+from isotherm.groups import Groups, as_groups
 from isotherm.hyper import check_positive, hyper_parameter
 from isotherm.readable import Readable
 from isotherm.transforms import Constraint, check_transforms
@@ -32,6 +33,9 @@ class Posterior(Readable, eqx.Module):
     - `transforms`: pytree like the parameters, or a prefix of it, with a transform for each constrained leaf and
       `None` for the others, such as `{"w": None, "sigma": iso.Positive()}`. Both functions, `init` and the draws
       use the constrained parameters. Chains move unconstrained ones, and the library adds the log-Jacobian.
+    - `groups`: for parameters with a leading axis of levels, of which each row uses one: the name of the leaf of the
+      data that holds the number of the level, or an `iso.Group` that says more, such as
+      `{"effect": iso.Group("region", scale="tau")}`. The log-prior must treat levels as independent.
     """
 
     log_likelihood: Callable[[PyTree, PyTree], Array]
@@ -39,6 +43,7 @@ class Posterior(Readable, eqx.Module):
     batched: bool = eqx.field(default=False, static=True, kw_only=True)
     temperature: Float[Array, ""] | float = hyper_parameter(default=1.0, kw_only=True)
     transforms: PyTree = eqx.field(default=None, kw_only=True)
+    groups: Groups = eqx.field(default=(), static=True, kw_only=True, converter=as_groups)
 
     def __check_init__(self) -> None:
         for name, f in (("log_likelihood", self.log_likelihood), ("log_prior", self.log_prior)):

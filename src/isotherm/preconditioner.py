@@ -47,6 +47,8 @@ class Preconditioner(Readable, eqx.Module):
 
     def __check_init__(self) -> None:
         for field in dataclasses.fields(self):
+            if field.metadata.get("static"):
+                continue
             for leaf in jax.tree.leaves(getattr(self, field.name)):
                 number = numeric(leaf)
                 if number is None or not is_real(number.dtype):

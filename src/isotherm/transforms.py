@@ -4,12 +4,14 @@ A transform is anything with NumPyro's methods: `transform(x)`, `transform._inve
 `transform.log_abs_det_jacobian(x, y)`. The four in this module need no other library.
 """
 
+import math
 from typing import Any, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import log_ndtr, ndtr, ndtri
 from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
@@ -31,6 +33,8 @@ class Transform(Protocol):
 class Positive(Readable, eqx.Module):
     """y = exp(x) > 0, elementwise."""
 
+    positive = True
+
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """The parameter at x."""
         return jnp.exp(x)
@@ -49,6 +53,52 @@ def _as_end(value: Any) -> Any:
     """An end of an interval as a number of Python, if it is a number and known."""
     number = None if isinstance(value, jax.Array) else real_scalar(value)
     return value if number is None else float(number)
+
+
+class Scale(Readable, eqx.Module):
+    """y = -c log(1 - Phi(x)) > 0, elementwise, with Phi the normal distribution function: for scales that may be zero.
+
+    If y is exponential with mean c, then x is standard normal. With `Positive` the density of x would fall off slowly
+    where y goes to zero, and chains would take long to come back from there.
+
+    **Arguments:**
+
+    - `typical`: c, about the scale of the prior.
+    """
+
+    positive = True
+
+    typical: float = eqx.field(default=1.0, converter=_as_end)
+
+    def __check_init__(self) -> None:
+        if is_traced(self.typical):
+            return
+        number = real_scalar(self.typical)
+        if number is None or not 0 < float(number) < np.inf:
+            raise must("typical` of `Scale", "a positive number", self.typical)
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The parameter at x."""
+        return -self.typical * _log_upper(x)
+
+    def inv(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The x of a parameter y."""
+        y = jnp.asarray(y) / self.typical
+        # Each form where it does not cancel; the smallest number whose logarithm is finite bounds the second.
+        small = ndtri(-jnp.expm1(-jnp.minimum(y, 1.0)))
+        return jnp.where(
+            y < 1, small, -ndtri(jnp.maximum(jnp.exp(-jnp.maximum(y, 1.0)), jnp.finfo(y.dtype).tiny))
+        )
+
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
+        """log |dy/dx|, for each element."""
+        del y
+        return jnp.log(self.typical) - 0.5 * x**2 - 0.5 * math.log(2 * math.pi) - _log_upper(x)
+
+
+def _log_upper(x: Array) -> Array:
+    """Return log(1 - Phi(x)), without cancellation where it is close to zero."""
+    return jnp.where(x < 0, jnp.log1p(-ndtr(jnp.minimum(x, 0))), log_ndtr(-jnp.maximum(x, 0)))
 
 
 class Bounded(Readable, eqx.Module):
@@ -124,6 +174,55 @@ class Simplex(Readable, eqx.Module):
         before = jnp.concatenate([jnp.zeros_like(left[..., :1]), left[..., :-1]], axis=-1)
         del y
         return jnp.sum(inner + before, axis=-1)
+
+
+class Correlations(Readable, eqx.Module):
+    """The correlations of n variables below the diagonal, row by row: r_21, r_31, r_32, ..., as one vector.
+
+    The n (n - 1) / 2 free numbers are the inverse hyperbolic tangents of partial correlations.
+    """
+
+    def __call__(self, x: Float[Array, " k"]) -> Float[Array, " k"]:
+        """The parameter at x."""
+        size, partial = _order(x), jnp.tanh(x)
+        factor = _factor_of_partial(partial, size)
+        return (factor @ factor.T)[jnp.tril_indices(size, -1)]
+
+    def inv(self, y: Float[Array, " k"]) -> Float[Array, " k"]:
+        """The x of a parameter y."""
+        size = _order(y)
+        factor = correlation_factor(y, size)
+        left = jnp.cumsum(factor**2, axis=1) - factor**2  # of a unit row, what earlier columns have taken
+        rows, columns = jnp.tril_indices(size, -1)
+        return jnp.arctanh(factor[rows, columns] / jnp.sqrt(1 - left[rows, columns]))
+
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
+        """log |det dy/dx|, for the vector."""
+        del y
+        size = _order(x)
+        columns = np.tril_indices(size, -1)[1]
+        # log(1 - tanh^2 x), without cancellation.
+        rest = 2 * (math.log(2.0) - x - jax.nn.softplus(-2 * x))
+        return jnp.sum(rest * jnp.asarray((size - columns) / 2, x.dtype))
+
+
+def correlation_factor(correlations: Float[Array, " k"], size: int) -> Float[Array, "n n"]:
+    """Return the Cholesky factor of the matrix of these correlations."""
+    matrix = jnp.eye(size, dtype=correlations.dtype)
+    below = jnp.zeros_like(matrix).at[jnp.tril_indices(size, -1)].set(correlations)
+    return jnp.linalg.cholesky(matrix + below + below.T)
+
+
+def _order(x: Array) -> int:
+    return round((1 + math.sqrt(1 + 8 * x.shape[-1])) / 2)
+
+
+def _factor_of_partial(partial: Float[Array, " k"], size: int) -> Float[Array, "n n"]:
+    below = jnp.zeros((size, size), partial.dtype).at[jnp.tril_indices(size, -1)].set(partial)
+    left = jnp.concatenate(
+        [jnp.ones_like(below[:, :1]), jnp.sqrt(jnp.cumprod(1 - below**2, axis=1))[:, :-1]], axis=1
+    )
+    return jnp.tril(below * left, -1) + jnp.diag(jnp.diagonal(left))
 
 
 def _even(x: Array) -> Array:

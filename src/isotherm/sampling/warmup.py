@@ -23,6 +23,7 @@ from isotherm.sampling.prepare import prepare
 from isotherm.signals import deferred
 from isotherm.sums import precision
 from isotherm.tuning.explore import explore
+from isotherm.tuning.groups.tune import tune_groups
 from isotherm.tuning.normal import tune_normal
 
 
@@ -89,7 +90,16 @@ def prepared(posterior: Posterior, data: PyTree, init: PyTree) -> Iterator[Probl
     on_host = [x for x in jax.tree.leaves(in_memory) if isinstance(x, np.ndarray)]
     wide = not jax.config.read("jax_enable_x64") and needs_float64(on_host)
     with precision.float64(wide):
-        yield prepare(posterior, data, init, num_chains=1, init_per_chain=False, float64=wide)
+        grouped = bool(posterior.groups)  # steps use all rows then
+        yield prepare(
+            posterior,
+            data,
+            init,
+            num_chains=1,
+            init_per_chain=False,
+            latents_allowed=grouped,
+            float64=wide,
+        )
 
 
 def _tuned(
@@ -103,6 +113,8 @@ def _tuned(
     problem.check_starts(jax.tree.map(lambda x: tree.put(np.asarray(x)[None]), problem.init))
     first, second = keys.several(jax.random.fold_in(key, keys.WARMUP), 2)
     with Progress("warm-up", show=progress and processes.is_first()) as bar:
+        if problem.posterior.groups:
+            return tune_groups(problem, key=first, batch_size=batch_size, say=bar.say)
         result = tune_normal(
             problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
         )

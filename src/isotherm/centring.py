@@ -1,0 +1,257 @@
+"""Effects of groups in coordinates that hardly depend on the scale of their prior.
+
+With prior N(0, S) and information I_g from the rows of a level, the effects b_g are about normal given S, with
+covariance V = (r I_g + S^-1)^-1 and mean V V_0^-1 m_g, where m_g is the mean at the center, and V_0 the covariance there.
+Chains move u_g, which has mean m_g and covariance V_0 whatever S is:
+
+    b_g = V r (V_0^-1 m_g - B_g d) + K^-T K_0' (u_g - m_g),    K K' = V^-1.
+
+The factor r is 1 at the center and says how information depends on parameters of the likelihood: 1/sigma^2, say. For
+the largest group, B_g d says how the mean follows the other coefficients, whose distance from the center is d.
+A level with many rows is then in the centred form (b_g = u_g), one with few is in the non-centred form, and the
+others are between the two.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from isotherm import tree
+from isotherm.arrow import Border, Parts
+from isotherm.posterior import Posterior
+from isotherm.readable import Readable
+from isotherm.transforms import Constraint, correlation_factor
+
+_FAR = 30.0  # largest change of log r
+
+
+class Centring(Readable, eqx.Module):
+    """The coordinates of one group.
+
+    `information` is I_g, `mode` m_g, `weighted` V_0^-1 m_g, and `factor` K_0. `slopes` are the derivatives of log r
+    along the outer parameters, or along their logarithms if they are positive. `by_dense` and `borders` are B_g, if
+    effects follow the head.
+    """
+
+    leaf: str = eqx.field(static=True)
+    scale: str = eqx.field(static=True)
+    correlations: str | None = eqx.field(static=True)
+    information: Float[Array, "G q q"]
+    mode: Float[Array, "G q"]
+    weighted: Float[Array, "G q"]
+    factor: Float[Array, "G q q"]
+    slopes: Float[Array, " o"]
+    by_dense: Float[Array, "G q p"] | None = None
+    borders: tuple[Border, ...] = ()
+
+    def effects(self, at: "_At", u: Float[Array, "G q"]) -> Float[Array, "G q"]:
+        """Return b_g."""
+        K, mean = self._factor(at), self._mean(at)
+        apart = _times_transposed(self.factor, _columns(u - self.mode))
+        return jnp.stack(_solved_transposed(K, _plus(_solved(K, _columns(mean)), apart)), axis=1)
+
+    def coordinates(self, at: "_At", b: Float[Array, "G q"]) -> Float[Array, "G q"]:
+        """Return u_g."""
+        K = self._factor(at)
+        mean = _solved_transposed(K, _solved(K, _columns(self._mean(at))))
+        apart = _times_transposed(K, [x - y for x, y in zip(_columns(b), mean, strict=True)])
+        return self.mode + jnp.stack(_solved_transposed(_rows(self.factor), apart), axis=1)
+
+    def log_stretch(self, at: "_At") -> Float[Array, ""]:
+        """Return log |det db/du|, summed over the levels."""
+        K = self._factor(at)
+        return sum(jnp.sum(jnp.log(self.factor[:, i, i] / K[i][i])) for i in range(len(K)))
+
+    def _mean(self, at: "_At") -> Float[Array, "G q"]:
+        """Return V^-1 times the mean of b_g."""
+        weighted = self.weighted
+        if self.by_dense is not None:
+            weighted = weighted - self.by_dense @ at.head[: self.by_dense.shape[2]]
+        for border in self.borders:
+            weighted = border.add(-at.head, weighted)
+        return self._information_ratio(at) * weighted
+
+    def _information_ratio(self, at: "_At") -> Float[Array, ""]:
+        return jnp.exp(jnp.clip(self.slopes @ at.outer, -_FAR, _FAR))
+
+    def _factor(self, at: "_At") -> list[list[Array]]:
+        """Return K."""
+        inverse = jnp.linalg.inv(prior_factor(at.params, self.scale, self.correlations, self.mode.shape[1]))
+        return cholesky(self._information_ratio(at) * self.information + inverse.T @ inverse)
+
+
+class _At(NamedTuple):
+    """Parameters by name, and the distance of outer ones, or of their logarithms, and of the head from the center."""
+
+    params: dict[str, Array]
+    outer: Float[Array, " o"]
+    head: Float[Array, " h"]
+
+
+# Cholesky factors of many small matrices, written out: a library's loop over matrices takes a hundred times as long.
+
+
+def cholesky(matrices: Float[Array, "G q q"]) -> list[list[Array]]:
+    """Return the rows of the lower triangular factors: element (i, j) of all matrices is an array, for j <= i."""
+    K: list[list[Array]] = []
+    for i in range(matrices.shape[1]):
+        row: list[Array] = []
+        for j in range(i):
+            rest = sum((row[k] * K[j][k] for k in range(j)), start=jnp.zeros(()))
+            row.append((matrices[:, i, j] - rest) / K[j][j])
+        row.append(jnp.sqrt(matrices[:, i, i] - sum((x**2 for x in row), start=jnp.zeros(()))))
+        K.append(row)
+    return K
+
+
+def _solved(K: list[list[Array]], x: list[Array]) -> list[Array]:
+    """Return K^-1 x."""
+    out: list[Array] = []
+    for i, row in enumerate(K):
+        rest = sum((row[j] * out[j] for j in range(i)), start=jnp.zeros(()))
+        out.append((x[i] - rest) / row[i])
+    return out
+
+
+def _solved_transposed(K: list[list[Array]], x: list[Array]) -> list[Array]:
+    """Return K^-T x."""
+    out: list[Array] = [x[-1]] * len(x)
+    for i in reversed(range(len(x))):
+        rest = sum((K[j][i] * out[j] for j in range(i + 1, len(x))), start=jnp.zeros(()))
+        out[i] = (x[i] - rest) / K[i][i]
+    return out
+
+
+def _times_transposed(K: list[list[Array]] | Array, x: list[Array]) -> list[Array]:
+    """Return K' x."""
+    K = K if isinstance(K, list) else _rows(K)
+    return [sum(K[j][i] * x[j] for j in range(i, len(x))) for i in range(len(x))]
+
+
+def _rows(K: Float[Array, "G q q"]) -> list[list[Array]]:
+    return [[K[:, i, j] for j in range(i + 1)] for i in range(K.shape[1])]
+
+
+def _columns(x: Float[Array, "G q"]) -> list[Array]:
+    return [x[:, i] for i in range(x.shape[1])]
+
+
+def _plus(x: list[Array], y: list[Array]) -> list[Array]:
+    return [a + b for a, b in zip(x, y, strict=True)]
+
+
+def prior_factor(
+    params: dict[str, Array], scale: str, correlations: str | None, size: int
+) -> Float[Array, "q q"]:
+    """Return the Cholesky factor of the prior covariance of the effects of a level."""
+    sd = jnp.broadcast_to(jnp.ravel(params[scale]), (size,))
+    if correlations is None:
+        return jnp.diag(sd)
+    return sd[:, None] * correlation_factor(params[correlations], size)
+
+
+class Charted(Readable, eqx.Module):
+    """A constraint on parameters that chains move as the u_g of `centrings`; used in place of a `Constraint`.
+
+    `positive` says which outer parameters enter by their logarithm, and `outer` holds them at the center.
+    `head` is the center of the head. Centrings are in the order of the parts: the largest group is the last.
+    """
+
+    constraint: Constraint
+    centrings: tuple[Centring, ...]
+    parts: Parts = eqx.field(static=True)
+    positive: tuple[bool, ...] = eqx.field(static=True)
+    outer: Float[Array, " o"]
+    head: Float[Array, " h"]
+
+    def centred(self, free: PyTree) -> PyTree:
+        """The free parameters, with b_g in the place of u_g."""
+        params, out = self.constraint.constrained(free), free
+        for c in self.centrings:  # the largest group follows the others, which are centred before it
+            out = _replaced(out, c, c.effects(self._at(free, params, out), _levels(out, c)))
+        return out
+
+    def constrained(self, free: PyTree) -> PyTree:
+        """The parameters from the coordinates of the chains."""
+        return self.constraint.constrained(self.centred(free))
+
+    def free(self, params: PyTree) -> PyTree:
+        """The coordinates of the chains from parameters that are inside their support."""
+        centred = out = self.constraint.free(params)
+        for c in self.centrings:
+            out = _replaced(out, c, c.coordinates(self._at(centred, params, centred), _levels(out, c)))
+        return out
+
+    def named(self) -> list[tuple[str, Any]]:
+        """Transforms with the name of their leaf or branch; `None` if it is unconstrained."""
+        return self.constraint.named()
+
+    def log_volume(self, free: PyTree) -> Float[Array, ""]:
+        """log |det d centred / d free| plus that of the constraint."""
+        return self.constraint.log_volume(self.centred(free)) + self.log_stretch(free)
+
+    def log_stretch(self, free: PyTree) -> Float[Array, ""]:
+        """log |det d centred / d free|."""
+        at = self._at(free, self.constraint.constrained(free), free)
+        return sum((c.log_stretch(at) for c in self.centrings), start=jnp.zeros(()))
+
+    def _at(self, free: PyTree, params: PyTree, centred: PyTree) -> _At:
+        """Return what centrings depend on; outer parameters are the same in both kinds of coordinates."""
+        outer = outer_numbers(self.parts, self.positive, free, params) - self.outer
+        return _At(dict(tree.named_leaves(params)), outer, self.parts.split(centred)[1] - self.head)
+
+
+def _levels(theta: PyTree, c: Centring) -> Float[Array, "G q"]:
+    leaf = dict(tree.named_leaves(theta))[c.leaf]
+    return leaf.reshape(leaf.shape[0], -1)
+
+
+def _replaced(theta: PyTree, c: Centring, levels: Float[Array, "G q"]) -> PyTree:
+    leaves = dict(tree.named_leaves(theta))
+    leaves[c.leaf] = levels.reshape(leaves[c.leaf].shape)
+    return jax.tree.unflatten(jax.tree.structure(theta), list(leaves.values()))
+
+
+def outer_numbers(
+    parts: Parts, positive: tuple[bool, ...], free: PyTree, params: PyTree
+) -> Float[Array, " o"]:
+    """Return the outer parameters, free ones or the logarithms of positive ones."""
+    plain, constrained = parts.split(free)[0], parts.split(params)[0]
+    which = np.array(positive, bool)
+    return jnp.where(which, jnp.log(jnp.where(which, constrained, 1)), plain)
+
+
+def charted(posterior: Posterior, chart: Charted) -> Posterior:
+    """Return the density of the coordinates of the chains, for the `posterior` of the free parameters."""
+    prior = ChartedPrior(posterior, chart)
+    return Posterior(
+        ChartedLikelihood(posterior, chart), prior, batched=True, temperature=posterior.temperature
+    )
+
+
+class ChartedLikelihood(Readable, eqx.Module):
+    """The log-likelihoods of rows as a function of the coordinates of the chains."""
+
+    posterior: Posterior
+    chart: Charted
+
+    def __call__(self, free: PyTree, rows: PyTree) -> Float[Array, " n"]:
+        """Return one for each row."""
+        return self.posterior.row_log_likelihoods(self.chart.centred(free), rows)
+
+
+class ChartedPrior(Readable, eqx.Module):
+    """The log-prior of the coordinates of the chains. The factor T keeps the power of the volume in rho at 1."""
+
+    posterior: Posterior
+    chart: Charted
+
+    def __call__(self, free: PyTree) -> Float[Array, ""]:
+        """Return it at one position."""
+        volume = self.chart.log_stretch(free)
+        scaled = jnp.asarray(self.posterior.temperature, volume.dtype) * volume
+        return self.posterior.prior_log_density(self.chart.centred(free)) + scaled

@@ -1,0 +1,1 @@
+"""The warm-up for posteriors with effects of groups, whose Hessian has the shape of an arrow."""

@@ -1,0 +1,206 @@
+"""Step size, friction, burn-in and thinning for chains in the coordinates of groups, by short pilot runs."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from isotherm import tree
+from isotherm.arrow import ArrowPreconditioner
+from isotherm.centring import Charted
+from isotherm.chains.drive import drive
+from isotherm.chains.ensemble import Length, ensemble_of
+from isotherm.chains.problem import Problem
+from isotherm.chains.setup import Setup, at_temperature
+from isotherm.chains.starts import NormalStarts
+from isotherm.compilation import compile_quickly
+from isotherm.covariance import Diagonal
+from isotherm.data.plans import AllRows
+from isotherm.gradients.minibatch import FullData
+from isotherm.kernel import Kernel
+from isotherm.samplers import CCAdL
+from isotherm.tuning.groups.curvature import largest_curvature
+
+STEP = 0.7  # step size times the stiffest frequency
+_THERMAL_MASS = 100.0  # smallest
+_CHAINS, _KEPT, _EVERY, _BEFORE = (
+    4,
+    100,
+    3,
+    100,
+)  # of a pilot run: chains, positions, steps between them, before them
+_RANDOM, _EXTREME = 2, 12  # points at which curvatures are taken: at random, and most of those far out
+_SLOWER, _PILOTS = 0.8, 3  # a step that is shorter by this needs another pilot run; most of these
+_WIDEST = 20.0  # largest variance of a scale, in units of its normal approximation, that friction allows for
+_SLOWEST = 64  # most steps between draws
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How chains move. `widest` is the largest variance of an outer coordinate over that of the approximation."""
+
+    step_size: float
+    friction: float
+    burn_in: int
+    thinning: int
+    relaxation: float
+    stiffest: float
+    widest: float
+    passes: float
+
+
+def kernel_of(
+    problem: Problem, chart: Charted, frame: ArrowPreconditioner, step_size: float, friction: float
+) -> Kernel:
+    """Return the kernel with the gradient of all rows."""
+    mass = max(float(tree.size(frame.center)), _THERMAL_MASS)
+    sampler = CCAdL(step_size, friction, covariance=Diagonal(), scheme="symmetric", thermal_mass=mass)
+    return Kernel(
+        at_temperature(sampler, problem.posterior),
+        FullData(problem.density),
+        problem.num_data,
+        problem.num_data,
+        AllRows(),
+        frame,
+        chart,
+    )
+
+
+def paced(
+    problem: Problem, chart: Charted, frame: ArrowPreconditioner, *, key: Key[Array, ""], seed: int
+) -> Pace:
+    """Return the pace. `problem` has the density of the coordinates of `chart`.
+
+    Curvatures are taken where the pilot run has been furthest along each outer coordinate: the posterior of a scale
+    with few levels is far from normal, and steps must be stable at its ends too.
+    """
+    T, passes = problem.temperature, 0.0
+    rng = np.random.default_rng(seed)
+    points = T**0.5 * rng.standard_normal((_RANDOM, tree.size(frame.center)))
+    stiffest, spent = largest_curvature(problem.density, problem.data, frame, points, seed=seed)
+    stiffest, passes, A = max(1.0, stiffest), passes + spent, 0.7
+    for number in range(_PILOTS):
+        h = STEP / math.sqrt(stiffest)
+        paths = _pilot(
+            problem, kernel_of(problem, chart, frame, h, A), frame, jax.random.fold_in(key, number)
+        )
+        passes += _CHAINS * (_BEFORE + _KEPT * _EVERY)
+        outer = _outer(frame, chart, paths)
+        far = _furthest(outer)
+        if len(far) == 0:
+            break
+        points = _positions(frame, chart, paths, far)
+        found, spent = largest_curvature(problem.density, problem.data, frame, points, seed=seed)
+        passes, before, stiffest = passes + spent, h, max(stiffest, found)
+        A = 1 / math.sqrt(_widest(outer, T))
+        if STEP / math.sqrt(stiffest) > _SLOWER * before:
+            break
+    h, widest = STEP / math.sqrt(stiffest), _widest(outer, T)
+    slowest = 1 / widest
+    by_theory = max(A / slowest, 1 / A) / h
+    relaxation = max(by_theory, _relaxation(outer) * before / h if len(far) else 0.0)
+    relaxation = min(relaxation, _SLOWEST / 2)
+    return Pace(
+        h, A, math.ceil(20 * relaxation), max(1, round(2 * relaxation)), relaxation, stiffest, widest, passes
+    )
+
+
+def _pilot(
+    problem: Problem, kernel: Kernel, frame: ArrowPreconditioner, key: Key[Array, ""]
+) -> PyTree[np.ndarray]:
+    """Return parameters of a pilot run, with leaves (chain, draw, ...), NaN after a chain has failed."""
+    starts = NormalStarts(frame, problem.temperature**0.5)
+    setup = Setup(problem, kernel, starts, _BEFORE, _EVERY)
+    points = starts.positions(_CHAINS, key=key)
+    ensemble = ensemble_of([setup], points, Length(_CHAINS, _KEPT), key)
+    outcome = drive(ensemble, progress=False, title="warm-up")
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    return outcome.kept.params
+
+
+def _outer(frame: ArrowPreconditioner, chart: Charted, paths: PyTree) -> Float[np.ndarray, "chain draw o"]:
+    """Return the outer coordinates v of each draw."""
+    leaves = [jnp.asarray(x) for x in jax.tree.leaves(paths)]
+    transforms = chart.constraint
+    structure = jax.tree.structure(frame.center)
+    shapes = jax.tree.leaves(frame.center)
+    chains, draws = leaves[0].shape[:2]
+    # Leaves that do not matter are those of the center: there may be many of them, and outer ones are few.
+    wanted = set(frame.parts.outer)
+    center = jax.tree.leaves(transforms.constrained(frame.center))
+    del shapes
+
+    def one(*outer: Array) -> Array:
+        own = dict(zip(sorted(wanted), outer, strict=True))
+        params = structure.unflatten([own.get(i, x) for i, x in enumerate(center)])
+        return frame.parts.split(transforms.free(params))[0]
+
+    flat = [leaves[i].reshape(chains * draws, *leaves[i].shape[2:]) for i in sorted(wanted)]
+    if not flat:
+        return np.zeros((chains, draws, 0))
+    free = np.asarray(jax.vmap(one)(*flat), np.float64)
+    origin = np.asarray(frame.parts.split(frame.center)[0], np.float64)
+    v = (free - origin) @ np.asarray(frame.outer_inverse, np.float64).T
+    return v.reshape(chains, draws, -1)
+
+
+def _furthest(outer: Float[np.ndarray, "chain draw o"]) -> list[tuple[int, int]]:
+    """Return chain and draw of the positions that are furthest out along each coordinate, in both directions."""
+    flat = outer.reshape(-1, outer.shape[2])
+    ok = np.isfinite(flat).all(axis=1)
+    if not ok.any() or flat.shape[1] == 0:
+        return []
+    index = np.flatnonzero(ok)
+    ends = [index[f(flat[ok, j])] for j in range(flat.shape[1]) for f in (np.argmin, np.argmax)]
+    chosen = list(dict.fromkeys(int(i) for i in ends))[:_EXTREME]
+    chosen = (chosen * -(-_EXTREME // len(chosen)))[:_EXTREME]  # always as many: one compiled program
+    return [divmod(i, outer.shape[1]) for i in chosen]
+
+
+@compile_quickly
+def _from_params(frame: ArrowPreconditioner, chart: Charted, params: PyTree) -> PyTree:
+    return jax.lax.map(lambda x: frame.from_params(chart.free(x)), params)
+
+
+def _positions(
+    frame: ArrowPreconditioner, chart: Charted, paths: PyTree, where: list[tuple[int, int]]
+) -> Float[np.ndarray, "m d"]:
+    """Return the positions v of some draws."""
+    params = jax.tree.map(lambda x: tree.put(np.stack([np.asarray(x[i, j]) for i, j in where])), paths)
+    v = _from_params(frame, chart, params)
+    return np.stack([tree.flat(jax.tree.map(lambda x, k=k: x[k], v)) for k in range(len(where))])
+
+
+def _widest(outer: Float[np.ndarray, "chain draw o"], T: float) -> float:
+    """Return the largest variance of the outer coordinates, in units of T."""
+    flat = outer.reshape(-1, outer.shape[2])
+    flat = flat[np.isfinite(flat).all(axis=1)]
+    if len(flat) < 2 or flat.shape[1] == 0:
+        return 1.0
+    return float(np.clip(np.linalg.eigvalsh(np.atleast_2d(np.cov(flat.T)))[-1] / T, 1.0, _WIDEST))
+
+
+def _relaxation(outer: Float[np.ndarray, "chain draw o"]) -> float:
+    """Return half the longest integrated autocorrelation time of the outer coordinates, in steps."""
+    longest = 0.0
+    for j in range(outer.shape[2]):
+        chains = [x for x in outer[:, :, j] if np.isfinite(x).all()]
+        if not chains:
+            continue
+        x = np.stack(chains)
+        x = x - x.mean()
+        variance = float(np.mean(x**2))
+        if not variance > 0:
+            continue
+        total = 1.0
+        for lag in range(1, x.shape[1] // 3):
+            r = float(np.mean(x[:, lag:] * x[:, :-lag])) / variance
+            if r < 0.05:
+                break
+            total += 2 * r
+        longest = max(longest, total)
+    return longest * _EVERY / 2

@@ -7,7 +7,7 @@ import scipy.special
 import scipy.stats
 
 from isotherm.draws import Moments
-from isotherm.tables.families import COUNTS, SCALES, Prior
+from isotherm.tables.families import Prior, family_of
 from isotherm.tables.regression import regression
 from support.made_run import CHAINS, LENGTH, made_draws
 
@@ -32,9 +32,13 @@ def table(rows, seed=0):
 
 def options(model):
     """Return offset and exposure, if the model can have them."""
-    return ({} if model == "softmax" else {"offset": "known"}) | (
-        {"exposure": "years"} if model in COUNTS else {}
-    )
+    columns = {"offset": "known", "exposure": "years"}
+    return {role: name for role, name in columns.items() if role in family_of(model).roles}
+
+
+def is_count(model):
+    """Return whether the model is one of counts."""
+    return family_of(model).target.is_whole
 
 
 def target(model, rows, seed=0):
@@ -42,7 +46,7 @@ def target(model, rows, seed=0):
     rng = np.random.default_rng(seed)
     if model in ("logistic", "softmax"):
         return rng.choice(CLASSES[: 3 if model == "softmax" else 2], rows).astype(object)
-    return rng.poisson(3, rows) if model in COUNTS else rng.normal(100, 5, rows)
+    return rng.poisson(3, rows) if is_count(model) else rng.normal(100, 5, rows)
 
 
 def made_forecast(model, *, shift=0.0, columns=None, **given):
@@ -57,8 +61,8 @@ def made_forecast(model, *, shift=0.0, columns=None, **given):
     posterior = {"coefficients": TRUTH + SPREAD * z}
     if model == "softmax":
         posterior["coefficients"][:, :, 1] *= -2
-    if model in SCALES:
-        posterior[SCALES[model]] = 0.5 * base.posterior["sigma"]
+    for auxiliary in family_of(model).auxiliaries:
+        posterior[auxiliary.name] = 0.5 * base.posterior["sigma"]
     each = lambda f: {name: f(x) for name, x in posterior.items()}
     ones = each(lambda x: np.ones_like(x[:, 0]))
     moments = Moments(base.moments.count, each(lambda x: x.mean(axis=1)), each(lambda x: x.var(axis=1)), ones)
@@ -84,7 +88,7 @@ def expected(model, draws, columns):
     eta = b @ X.T + columns["known"]
     if model == "logistic":
         return scipy.special.expit(eta)
-    return columns["years"] * np.exp(eta) if model in COUNTS else eta
+    return columns["years"] * np.exp(eta) if is_count(model) else eta
 
 
 def family(model, draws, columns):

@@ -8,11 +8,11 @@ import pytest
 import scipy.special
 
 from isotherm.prediction import blocks as module
-from isotherm.tables.families import COUNTS, MODELS
+from isotherm.tables.families import MODELS
+from isotherm.tables.families.classes import mean_sigmoid
 from isotherm.tables.fitted import fitted
 from isotherm.tables.forecast import forecast, outcomes
-from isotherm.tables.responses import _mean_probability
-from support.made_forecast import CLASSES, expected, family, made_forecast, table, target
+from support.made_forecast import CLASSES, expected, family, is_count, made_forecast, table, target
 from support.made_run import CHAINS, LENGTH
 from support.monte_carlo import LIMIT
 from support.table import slow_unless
@@ -79,7 +79,7 @@ def test_intervals_are_those_of_the_mixture_over_the_draws(model):
     shares = lambda x: family(model, draws, NEW).cdf(x).mean(axis=0)
     for name, level in (("low", 0.05), ("high", 0.95)):
         error = LIMIT * (level * (1 - level) / DRAWS) ** 0.5
-        if model not in COUNTS:
+        if not is_count(model):
             assert abs(shares(found[name]).mean() - level) < error / ROWS**0.5 + 1 / DRAWS
             continue
         assert np.array_equal(found[name], np.round(found[name]))
@@ -94,9 +94,9 @@ def test_intervals_are_quantiles_of_new_observations_and_of_counts_rounded_outwa
     params = {name: x.reshape(DRAWS, *x.shape[2:]) for name, x in draws.posterior.items()}
     values = expected(model, draws, NEW).astype(np.float32)
     low, high = np.quantile(
-        outcomes(fitted(draws), values, params, [(3, i) for i in range(ROWS)]), (0.25, 0.75), axis=0
+        outcomes(fitted(draws), values, params, {}, [(3, i) for i in range(ROWS)]), (0.25, 0.75), axis=0
     )
-    if model in COUNTS:
+    if is_count(model):
         assert not np.array_equal(low, np.round(low))  # between two draws that differ
         low, high = np.floor(low), np.ceil(high)
     np.testing.assert_allclose(found["low"], low, rtol=1e-5, atol=1e-5)
@@ -116,9 +116,9 @@ def test_intervals_cover_what_the_mixture_brings(model):
     assert interval.coverage == inside.mean()
     error = LIMIT * (0.9 * 0.1 / rows) ** 0.5 + 2 / DRAWS
     assert interval.coverage > 0.9 - error
-    assert model in COUNTS or interval.coverage < 0.9 + error
+    assert is_count(model) or interval.coverage < 0.9 + error
     assert found.scores.rmse == pytest.approx(np.sqrt(np.mean((found.columns["mean"] - y) ** 2)), rel=1e-5)
-    assert (found.scores.curve is None) is (model in COUNTS)
+    assert (found.scores.curve is None) is is_count(model)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -132,7 +132,7 @@ def test_targets_in_the_table_are_scored(model):
     known = np.delete(np.arange(ROWS), [5, 60])
     if model in NUMBERS:
         law = family(model, draws, NEW)
-        log_p = (law.logpmf if model in COUNTS else law.logpdf)(y)[:, known]
+        log_p = (law.logpmf if is_count(model) else law.logpdf)(y)[:, known]
         by_hand = scipy.special.logsumexp(log_p, axis=0) - np.log(DRAWS)
     else:
         p = expected(model, draws, NEW).mean(axis=0)
@@ -174,7 +174,7 @@ def test_draws_that_do_not_fit_on_the_device_are_used_in_pieces(monkeypatch):
 
 def test_the_density_of_an_improbable_class_does_not_underflow():
     z = np.array([[-900.0, -901.0, -905.0], [-90.0, -59.0, -61.0], [-3.0, 0.5, 80.0]])
-    level, mean, _ = _mean_probability(jnp.asarray(z, jnp.float32))
+    level, mean, _ = mean_sigmoid(jnp.asarray(z, jnp.float32), jnp.ones((3, 1)))
     exact = scipy.special.logsumexp(scipy.special.log_expit(z), axis=1) - np.log(3)
     np.testing.assert_allclose(level + np.log(mean), exact, rtol=1e-6)
 

@@ -10,7 +10,7 @@ from isotherm.prediction.likelihood import LogLikelihood, log_likelihood, refuse
 from isotherm.prediction.record import Prediction
 from isotherm.scores.classification import ClassificationScores, classification
 from isotherm.scores.regression import RegressionScores, regression
-from isotherm.tables.families import Likelihood
+from isotherm.tables.families.likelihood import Likelihood
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.new_rows import NewRows
 

@@ -2,12 +2,16 @@
 
 import dataclasses
 
-from isotherm.tables.families.registry import MODELS, family_of
+from isotherm.tables.families.prior import Prior
+from isotherm.tables.families.registry import family_of
 
 _ROLES = {
     "positive": '# positive = "yes"          # the value whose probability is modelled; default: the second in order',
     "exposure": '# exposure = "years"        # a column that multiplies the rate',
     "offset": '# offset = "known"          # a column added to the linear predictor',
+    "trials": 'trials = "n"                # the column of the numbers of trials',
+    "censored": '# censored = "lost"         # a column: 1 where the event had not happened yet, 0 where it had',
+    "order": '# order = ["low", "high"]   # the classes from the lowest; numbers are in order without it',
     "weights": '# weights = "weight"        # a column that multiplies the log-likelihood of its row',
 }
 
@@ -16,7 +20,7 @@ def example(model: str) -> str:
     """Return a commented spec for this model."""
     family = family_of(model)
     lines = [
-        f'model = "{model}"'.ljust(28) + f"# or {', '.join(m for m in MODELS if m != model)}",
+        _line(f'model = "{model}"', "or another: see `isotherm sample --help`"),
         "",
         "[data]",
         'path = "table.csv"          # or .tsv, .parquet, .npz, .npy; relative to this file',
@@ -28,6 +32,12 @@ def example(model: str) -> str:
         '# missing = "drop"          # drop rows with a missing value; by default they are an error',
     ]
     lines += [line for role, line in _ROLES.items() if role in family.roles]
+    of_prior = [field.name for field in dataclasses.fields(Prior)]
+    settings = {
+        field.name: _line(f"# {field.name} = {getattr(family, field.name)}", family.settings[field.name])
+        for field in dataclasses.fields(family)
+    }
+    lines += [line for name, line in settings.items() if name not in of_prior]
     lines += [
         "# standardize = true        # priors are on standardised columns; coefficients are per unit either way",
         "",
@@ -37,11 +47,8 @@ def example(model: str) -> str:
     ]
     for auxiliary in family.auxiliaries:
         if auxiliary.scale is not None:
-            lines.append(f"# {auxiliary.name} = {auxiliary.scale}".ljust(28) + f"# {auxiliary.comment}")
-    for field in dataclasses.fields(family):
-        lines.append(
-            f"# {field.name} = {getattr(family, field.name)}".ljust(28) + f"# {family.settings[field.name]}"
-        )
+            lines.append(_line(f"# {auxiliary.name} = {auxiliary.scale}", auxiliary.comment))
+    lines += [line for name, line in settings.items() if name in of_prior]
     lines += [
         "",
         "[sample]                    # the warm-up chooses what is left out",
@@ -51,3 +58,7 @@ def example(model: str) -> str:
         "# batch_size = 500",
     ]
     return "\n".join(lines)
+
+
+def _line(entry: str, comment: str) -> str:
+    return f"{entry:<26}  # {comment}"

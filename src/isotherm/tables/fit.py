@@ -63,7 +63,7 @@ class Fit:
     """How well a regression describes some of the rows that it was fitted to.
 
     - `num_rows`, `num_draws`: what was compared.
-    - `checks`: statistics of numbers and counts.
+    - `checks`: statistics of numbers and counts, unless some are censored.
     - `curve`: the calibration of the probabilities of classes; `auc`, `auc_error`: for two classes.
     """
 
@@ -99,6 +99,8 @@ def fit_of(draws: "Draws", *, seed: int = 0) -> Fit | None:
     ]
     expected = np.concatenate(parts, axis=1)
     family = likelihood.family
+    if not (family.statistics or family.has_classes) or np.any(rows.get("censored", 0)):
+        return Fit(len(y), num_draws, [])
     if family.has_classes:
         return _of_classes(expected.mean(axis=0, dtype=np.float64), y, num_draws)
     origin, unit = _scale(likelihood) if isinstance(family, LocationFamily) else (0.0, 1.0)

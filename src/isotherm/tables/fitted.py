@@ -8,7 +8,7 @@ from isotherm.errors import must
 from isotherm.tables.csv_file import CsvFormat
 from isotherm.tables.families.base import Family
 from isotherm.tables.families.registry import family_of
-from isotherm.tables.families.roles import ROLES
+from isotherm.tables.families.roles import ALWAYS, ROLES, WITH_TARGET
 from isotherm.tables.reading import Reading
 from isotherm.typed_json import typed
 
@@ -41,6 +41,8 @@ class Fitted:
     rows_dropped: int = 0
     exposure: str | None = None
     offset: str | None = None
+    trials: str | None = None
+    censored: str | None = None
     settings: dict[str, float] = dataclasses.field(default_factory=dict)
     reading: Reading = dataclasses.field(default_factory=Reading)
     csv: CsvFormat = dataclasses.field(default_factory=CsvFormat)
@@ -50,10 +52,10 @@ class Fitted:
         """The family of the model."""
         return family_of(self.model, self.settings)
 
-    @property
-    def special(self) -> dict[str, str]:
-        """The further columns that predictions need, by role."""
-        roles = [role for role in ROLES if ROLES[role].predicts]
+    def special(self, *, with_target: bool) -> dict[str, str]:
+        """Return the further columns that new rows need, by role, if they have the target or if they do not."""
+        needed = (ALWAYS, WITH_TARGET) if with_target else (ALWAYS,)
+        roles = [role for role in ROLES if ROLES[role].needed in needed]
         return {role: name for role in roles if (name := getattr(self, role)) is not None}
 
 

@@ -17,10 +17,12 @@ from isotherm.tables.new_rows import NewRows
 
 def scores_of(
     model: Fitted, rows: NewRows, expected: Prediction, outcome: Prediction | None
-) -> RegressionScores | ClassificationScores:
-    """Return the scores of the rows whose target is known."""
+) -> RegressionScores | ClassificationScores | None:
+    """Return the scores of the rows whose target is known, and not censored; `None` if there are none."""
     assert rows.y is not None
-    known = ~np.isnan(rows.y)
+    known = ~np.isnan(rows.y) & (rows.further.get("censored", np.zeros(1)) == 0)
+    if not known.any():
+        return None
     if outcome is None:
         return classification(expected.mean[known], rows.y[known].astype(int))
     known_outcome = dataclasses.replace(

@@ -19,6 +19,7 @@ from isotherm.tables.checks import (
     is_missing,
 )
 from isotherm.tables.families.roles import ROLES
+from isotherm.tables.families.together import TogetherCheck
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.known_levels import LevelCheck, codes_of, some
 from isotherm.tables.statistics import Moments
@@ -74,12 +75,13 @@ class NewTable:
         if missing not in ("refuse", "empty"):
             raise must("missing", '"refuse" or "empty"', missing)
         roles = [("features", name) for name in model.features]
-        special = model.special
+        self._has_target = model.target in table.kinds
+        special = model.special(with_target=self._has_target)
         for role, name in [*roles, *special.items()]:
             check_column(role, name, table.kinds)
         self._model, self._refuses, self._unseen = model, missing == "refuse", unseen
+        self._together: TogetherCheck | None = None
         self._used = list(dict.fromkeys([*model.features, *special.values()]))
-        self._has_target = model.target in table.kinds
         self.names = [*self._used, *([model.target] if self._has_target else [])]
         parts = {name: _names(name, table.shapes[name], model.levels.get(name)) for name in model.features}
         if (found := tuple(name for names in parts.values() for name in names)) != model.names:
@@ -95,11 +97,11 @@ class NewTable:
             else:
                 self._checks.append((name, NumberCheck(names, table.kinds[name])))
                 self._means[name] = Moments(len(names))
-        for role in sorted(special, reverse=True):  # offset before exposure
-            name = special[role]
+        for role, name in special.items():
             self._checks.append((name, NumberCheck([name], table.kinds[name], ROLES[role].rule)))
         if self._has_target:
             self._checks.append((model.target, _target_check(model, table.kinds[model.target])))
+            self._together = TogetherCheck(model.family, model.target, special)
 
     def see(self, columns: Columns, rows: Rows) -> None:
         """Check some rows."""
@@ -113,6 +115,8 @@ class NewTable:
                     self._means[name].see(values[complete])
             else:
                 check.see(columns[name], rows)
+        if self._together is not None:
+            self._together.see(columns, rows)
 
     def finish(self) -> None:
         """Raise if a row cannot be used."""
@@ -122,6 +126,8 @@ class NewTable:
         self._complete.check()
         for _, check in self._checks:
             check.check()
+        if self._together is not None:
+            self._together.check()
 
     def rows(self, columns: Columns, numbers: Rows) -> NewRows:
         """Return some rows in the form that the model takes. All rows were checked before."""
@@ -159,9 +165,10 @@ class NewTable:
         )
 
     def _further(self, columns: Mapping[str, np.ndarray]) -> dict[str, Float[np.ndarray, " n"]]:
+        special = self._model.special(with_target=self._has_target)
         return {
             name: as_floats(columns[column]).astype(np.float32)
-            for role, column in self._model.special.items()
+            for role, column in special.items()
             if (name := ROLES[role].row_name) is not None
         }
 

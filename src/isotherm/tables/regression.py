@@ -63,6 +63,10 @@ def regression(
     exposure: str | None = None,
     offset: str | None = None,
     weights: str | None = None,
+    trials: str | None = None,
+    censored: str | None = None,
+    order: Sequence[str | int | float] = (),
+    quantile: int | float | None = None,
     standardize: bool = True,
     prior: Prior | None = None,
     progress: bool = True,
@@ -71,8 +75,9 @@ def regression(
 
     **Arguments:**
 
-    - `model`: one of `MODELS`. `"logistic"` takes a target of two values and models the probability of the second,
-      or of `positive`; `"softmax"` compares each class with the first; models of counts have a log link.
+    - `model`: one of `isotherm.tables.families.MODELS`, the name of a family in an installed package, or a `Family`.
+      `"logistic"` takes a target of two values and models the probability of the second, or of `positive`;
+      `"softmax"` compares each class with the first; models of counts have a log link.
     - `columns`: arrays of equal length by name, or the path of a table. Rows in Parquet files, folders and object
       stores, and in large `.npy` files, are not loaded: they are read once here, and again in each pass over them.
       Text columns, and those in `categorical`, become one column per level, compared with the first level.
@@ -85,17 +90,30 @@ def regression(
     - `exposure`: a column that multiplies the rate of a count, such as person-years.
     - `offset`: a column added to the linear predictor.
     - `weights`: a column that multiplies the log-likelihood of its row.
+    - `trials`: a column of the numbers of trials, of which a `"binomial"` target counts the successes.
+    - `censored`: a column that is 1, or true, where a time (`"exponential"`, `"weibull"`) is the last at which the
+      event had not happened yet, and 0 where the event happened then.
+    - `order`: the classes of an `"ordinal"` target from the lowest. Numbers are in order without it.
+    - `quantile`: of a `"quantile"` regression, between 0 and 1; the median by default.
     - `standardize`: whether the priors are on standardised columns or on the columns as given.
     - `progress`: show how fast a file is read, on a terminal or in a notebook.
     """
     prior = Prior() if prior is None else prior
-    family = family_of(model, {"degrees_of_freedom": prior.degrees_of_freedom})
+    given = {} if quantile is None else {"quantile": quantile}
+    family = family_of(model, {"degrees_of_freedom": prior.degrees_of_freedom, **given})
     prior.check(family)
     if missing not in ("refuse", "drop"):
         raise must("missing", '"refuse" or "drop"', missing)
-    special = {"exposure": exposure, "offset": offset, "weights": weights}
+    special = {
+        "exposure": exposure,
+        "offset": offset,
+        "weights": weights,
+        "trials": trials,
+        "censored": censored,
+    }
     special = {role: name for role, name in special.items() if name is not None}
-    _check(family, special | ({} if positive is None else {"positive": positive}))
+    others = {"positive": positive, "order": list(order) or None, **given}
+    _check(family, special | {name: value for name, value in others.items() if value is not None})
     table = _table(columns)
     features = _features(table.kinds, {"target": target} | special, features, exclude, categorical)
     table, reading = read_table_as(
@@ -116,6 +134,7 @@ def regression(
         categorical=categorical,
         missing=missing,
         positive=positive,
+        order=order,
         standardize=standardize,
         progress=progress,
         stacklevel=2,
@@ -195,11 +214,19 @@ def _features(
 def _check(family: Family, given: Mapping[str, Any]) -> None:
     """Refuse arguments that are not for the family."""
     for role, value in given.items():
-        if role not in family.roles:
-            known = [name for name in MODELS if role in family_of(name).roles]
+        if role not in _accepted(family):
+            known = [name for name in MODELS if role in _accepted(family_of(name))]
             others = f"left out except for {_listed(known)}"
             rule = others if len(known) <= len(MODELS) / 2 else f"left out for {family.name}"
             raise must(role, rule, value, "" if role == "positive" else OWN_MODEL)
+    for role in family.needs:
+        if role not in given:
+            raise must(role, f"the name of a column for {family.name}", None)
+
+
+def _accepted(family: Family) -> set[str]:
+    """Return the arguments that a family takes beside those that all do."""
+    return {*family.roles, *(field.name for field in dataclasses.fields(family))}
 
 
 def _listed(names: Sequence[str]) -> str:

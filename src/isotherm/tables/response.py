@@ -1,7 +1,7 @@
 """The response of a regression: target, offset, exposure and weights of the rows of a table."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ from isotherm.tables.checks import NumberCheck, Rows, as_floats, check_one_value
 from isotherm.tables.design import check_near
 from isotherm.tables.families.base import Facts, Family, LocationFamily
 from isotherm.tables.families.roles import ROLES
+from isotherm.tables.families.together import TogetherCheck
 from isotherm.tables.statistics import Levels, Moments, level_codes, level_text
-from isotherm.tables.table import Columns, Table
+from isotherm.tables.table import TEXT, Columns, Table
 
 _MORE_CLASSES = 'Use model = "softmax" for more.'
+_FEWER_CLASSES = 'Use model = "logistic" for two.'
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,15 +82,18 @@ class ResponsePass:
         target: str,
         special: Mapping[str, str],
         positive: str | int | float | None,
+        order: Sequence[str | int | float],
     ) -> None:
         for role, name in {"target": target, **special}.items():
             check_one_value(role, name, table.shapes)
-        self._family, self._target, self._special, self._positive = family, target, dict(special), positive
+        self._family, self._target, self._special = family, target, dict(special)
+        self._positive, self._order, self._is_text = positive, order, table.kinds[target] == TEXT
         self._classes = Levels(target, table.kinds[target]) if family.has_classes else None
         self._number = NumberCheck([target], table.kinds[target], family.target.rule)
         self._checks = {
             role: NumberCheck([name], table.kinds[name], ROLES[role].rule) for role, name in special.items()
         }
+        self._together = TogetherCheck(family, target, special)
         self._y, self._factor, self._has_offset = Moments(1), Moments(1), False
 
     def see(self, columns: Columns, rows: Rows) -> None:
@@ -98,6 +103,7 @@ class ResponsePass:
         if self._classes is not None:
             self._classes.see(columns[self._target], rows)
         y = None if self._classes is not None else self._number.see(columns[self._target], rows)
+        self._together.see(columns, rows)
         if any(check.example is not None for check in self._checks.values()):
             return  # a column of text, which is refused in the end
         with np.errstate(all="ignore"):  # exposures that are not positive are refused in the end
@@ -115,6 +121,7 @@ class ResponsePass:
         for role, check in self._checks.items():
             if role != "weights":
                 check.check()
+        self._together.check()
         mean, origin, unit = self._scale(standardize=standardize)
         if "weights" in self._checks:
             self._checks["weights"].check()
@@ -145,8 +152,15 @@ class ResponsePass:
         counts = found.tolist()
         if self._family.is_binary and len(classes) != 2:
             raise must(self._target, "a target of two values", classes[:5], _MORE_CLASSES)
-        if len(classes) < 2:
-            raise must(self._target, "a target of at least two values", classes)
+        least = self._family.target.classes[0] if self._family.target.classes is not None else 2
+        if len(classes) < least:
+            rule = f"a target of at least {'two' if least == 2 else least} values"
+            raise must(self._target, rule, classes, _FEWER_CLASSES if len(classes) == 2 else "")
+        if self._family.target.is_ordered and (self._order or self._is_text):
+            place = {level: i for i, level in enumerate(self._ordered(classes))}
+            codes = {value: place[classes[code]] for value, code in codes.items()}
+            counts = [counts[classes.index(level)] for level in place]
+            return list(place), codes, counts
         if self._positive is not None:
             level = level_text(self._positive)
             if level not in classes:  # true or True
@@ -156,6 +170,15 @@ class ResponsePass:
             if level == classes[0]:
                 return classes[::-1], {value: 1 - code for value, code in codes.items()}, counts[::-1]
         return classes, codes, counts
+
+    def _ordered(self, classes: list[str]) -> list[str]:
+        """Return the classes in the order that the user gave."""
+        order = [level_text(level) for level in self._order]
+        if sorted(order) != sorted(classes):
+            shown = ", ".join(classes[:10])
+            repair = "Numbers are in order by themselves." if self._is_text else ""
+            raise must("order", f"the classes of `{self._target}`, {shown}, from the lowest", order, repair)
+        return order
 
 
 def _added(special: Mapping[str, str], columns: Columns) -> np.ndarray:

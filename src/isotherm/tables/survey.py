@@ -56,6 +56,7 @@ def survey(
     categorical: Sequence[str],
     missing: str,
     positive: str | int | float | None,
+    order: Sequence[str | int | float],
     standardize: bool,
     progress: bool,
     stacklevel: int,
@@ -66,7 +67,7 @@ def survey(
     """
     design, response = (
         DesignPass(table, features, categorical),
-        ResponsePass(family, table, target, special, positive),
+        ResponsePass(family, table, target, special, positive, order),
     )
     names = list(dict.fromkeys([target, *special.values(), *features]))
     length, state = chunk_length(table, names), table.state()

@@ -14,7 +14,7 @@ from isotherm.tables.families.statistics import Statistic
 
 Params = dict[str, Array]
 Rows = Mapping[str, Array]
-Numbers = Mapping[str, np.ndarray | np.floating]
+Numbers = Mapping[str, np.ndarray | np.floating | float]
 Generator = np.random.Generator
 Response = Float[np.ndarray, "..."]
 
@@ -129,7 +129,8 @@ class Family(abc.ABC):
     - `roles`: arguments that name further columns. The rows have those of `needs` in any case.
     - `settings`: what each field of the family is, for the example of a spec.
     - `proposed`: for the kinds of target that `isotherm check` tells apart, when to choose the family; "" is the
-      first choice. The kinds are "two values", "classes", "whole numbers from 1", "counts", "shares" and "numbers".
+      first choice. The kinds are "two values", "classes", "whole numbers from 1", "counts", "shares",
+      "positive numbers" and "numbers".
     - `per_class`: whether there is a score for each class but the first, in place of one linear predictor. The last
       axis of eta is then that of the scores of all classes, where that of the first is zero.
     - `mean_likelihood`: (eta, y) -> the mean over the last axis of exp(log_density), if that can be had at less cost

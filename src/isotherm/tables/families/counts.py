@@ -110,7 +110,7 @@ def random_poisson(rng: np.random.Generator, rate: Float[np.ndarray, "..."]) -> 
 
 
 def random_negative_binomial(
-    rng: np.random.Generator, mean: Float[np.ndarray, "..."], dispersion: np.ndarray | np.floating
+    rng: np.random.Generator, mean: Float[np.ndarray, "..."], dispersion: np.ndarray | np.floating | float
 ) -> np.ndarray:
     """Return a Poisson variable whose rate is multiplied by a gamma of mean 1 and variance `dispersion`."""
     return random_poisson(rng, mean * dispersion * rng.gamma(1 / dispersion, size=mean.shape))

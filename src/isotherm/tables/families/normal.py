@@ -39,7 +39,7 @@ class Linear(LocationFamily):
     target = Target("a number", varies=True)
     auxiliaries = (SIGMA,)
     statistics = OF_NUMBERS
-    proposed = {"numbers": ""}
+    proposed = {"numbers": "", "positive numbers": "", "shares": ""}
 
     def residual_log_density(self, residual: Array, aux: Params, rows: Rows) -> Array:
         del rows
@@ -62,7 +62,7 @@ class StudentT(LocationFamily):
     auxiliaries = (SIGMA,)
     statistics = OF_LONG_TAILS
     settings = {"degrees_of_freedom": "fixed"}
-    proposed = {"numbers": "if some are far out"}
+    proposed = dict.fromkeys(("numbers", "positive numbers", "shares"), "if some are far out")
 
     def residual_log_density(self, residual: Array, aux: Params, rows: Rows) -> Array:
         del rows

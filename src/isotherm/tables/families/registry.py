@@ -25,6 +25,16 @@ _CLASSES = {
     "softmax": "classes:Softmax",
     "poisson": "counts:Poisson",
     "negative-binomial": "counts:NegativeBinomial",
+    "probit": "classes:Probit",
+    "binomial": "binomial:Binomial",
+    "zero-inflated-poisson": "zero_inflated:ZeroInflatedPoisson",
+    "zero-inflated-negative-binomial": "zero_inflated:ZeroInflatedNegativeBinomial",
+    "gamma": "positive:Gamma",
+    "beta": "shares:Beta",
+    "ordinal": "ordinal:Ordinal",
+    "exponential": "survival:Exponential",
+    "weibull": "survival:Weibull",
+    "quantile": "quantile:Quantile",
 }
 MODELS = tuple(_CLASSES)
 _given: "dict[str, Family]" = {}

@@ -77,6 +77,8 @@ def _guess(facts: ColumnFacts, role: Role, levels: list[str] | None) -> Guess:
         return _proposed("whole numbers from 1", f"it has the whole numbers from 1 to {high:g}")
     if facts.are_integers and low in (0, 1):
         return _proposed("counts", "it has counts")
+    if low > 0:
+        return _proposed("shares" if high < 1 else "positive numbers", "it has numbers")
     return _proposed("numbers", "it has numbers")
 
 

@@ -17,7 +17,6 @@ from isotherm.cli import cost, main
 from isotherm.cli.commands import COMMANDS
 from isotherm.cli.cost import Cost
 from isotherm.cli.examples import example
-from isotherm.cli.sample import _MODELS
 from isotherm.cli.spec import make_problem, read_spec
 from isotherm.tables.families import MODELS, Prior
 from support.made_run import made_diagnosis, made_draws
@@ -283,10 +282,6 @@ def test_examples_are_specs(model, folder, capsys):
     (folder / "spec.toml").write_text("\n".join(lines))
     assert set(tomllib.loads("\n".join(lines))["prior"]) <= {f.name for f in dataclasses.fields(Prior)}
     read_spec("spec.toml")
-
-
-def test_the_models_of_the_command_are_those_of_the_library():
-    assert _MODELS == MODELS
 
 
 @pytest.mark.parametrize("command", COMMAND_NAMES)

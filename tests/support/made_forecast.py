@@ -3,19 +3,17 @@
 import dataclasses
 
 import numpy as np
-import scipy.special
-import scipy.stats
 
 from isotherm.draws import Moments
-from isotherm.tables.families import COUNTS, SCALES, Prior
+from isotherm.tables.families import Prior, family_of
 from isotherm.tables.regression import regression
+from support import laws
+from support.laws import CLASSES, FREEDOM, SCALES, target
 from support.made_run import CHAINS, LENGTH, made_draws
 
 TRUTH = np.array([-1.0, 0.02, 0.1, -0.5])
 SPREAD = np.array([0.2, 0.003, 0.02, 0.1])
-FREEDOM = 5.0
 FEATURES = ["age", "dose", "sex"]
-CLASSES = ["a", "b", "c"]
 
 
 def table(rows, seed=0):
@@ -27,22 +25,19 @@ def table(rows, seed=0):
         "sex": rng.choice(["f", "m"], rows).astype(object),
         "years": rng.uniform(0.5, 2, rows),
         "known": rng.normal(size=rows),
+        "trials": rng.integers(20, 30, rows),
     }
 
 
 def options(model):
-    """Return offset and exposure, if the model can have them."""
-    return ({} if model == "softmax" else {"offset": "known"}) | (
-        {"exposure": "years"} if model in COUNTS else {}
-    )
+    """Return offset and exposure, if the model can have them, and what it needs."""
+    given = {"offset": "known", "exposure": "years", "trials": "trials", "order": CLASSES}
+    return {role: name for role, name in given.items() if role in family_of(model).roles}
 
 
-def target(model, rows, seed=0):
-    """Return outcomes of the right kind, otherwise arbitrary."""
-    rng = np.random.default_rng(seed)
-    if model in ("logistic", "softmax"):
-        return rng.choice(CLASSES[: 3 if model == "softmax" else 2], rows).astype(object)
-    return rng.poisson(3, rows) if model in COUNTS else rng.normal(100, 5, rows)
+def is_count(model):
+    """Return whether the model is one of counts."""
+    return family_of(model).target.is_whole
 
 
 def made_forecast(model, *, shift=0.0, columns=None, **given):
@@ -57,8 +52,9 @@ def made_forecast(model, *, shift=0.0, columns=None, **given):
     posterior = {"coefficients": TRUTH + SPREAD * z}
     if model == "softmax":
         posterior["coefficients"][:, :, 1] *= -2
-    if model in SCALES:
-        posterior[SCALES[model]] = 0.5 * base.posterior["sigma"]
+    for auxiliary in family_of(model).auxiliaries:
+        scale, axis = SCALES.get(auxiliary.name, 1.0), (...,) if auxiliary.elements is None else (..., None)
+        posterior[auxiliary.name] = (0.5 * scale * base.posterior["sigma"])[axis]
     each = lambda f: {name: f(x) for name, x in posterior.items()}
     ones = each(lambda x: np.ones_like(x[:, 0]))
     moments = Moments(base.moments.count, each(lambda x: x.mean(axis=1)), each(lambda x: x.var(axis=1)), ones)
@@ -67,33 +63,28 @@ def made_forecast(model, *, shift=0.0, columns=None, **given):
 
 
 def flat(draws):
-    """Return coefficients (draw, ...) and scale (draw, 1), chains end to end."""
+    """Return coefficients (draw, ...) and the other parameters (draw, 1, ...), chains end to end."""
     ends = {name: x.reshape(-1, *x.shape[2:]) for name, x in draws.posterior.items()}
-    b = ends.pop("coefficients")
-    return b, (next(iter(ends.values()))[:, None] if ends else None)
+    return ends.pop("coefficients"), {name: x[:, None] for name, x in ends.items()}
+
+
+def predictor(model, draws, columns):
+    """Return the linear predictor, (draw, row), or the scores of all classes, (draw, row, class)."""
+    b, _ = flat(draws)
+    ones = np.ones(len(columns["age"]))
+    X = np.stack([ones, columns["age"], columns["dose"], columns["sex"] == "m"], axis=1).astype(float)
+    if family_of(model).per_class:
+        scores = np.einsum("mck,nk->mnc", b, X)
+        return np.concatenate([0 * scores[..., :1], scores], axis=2)
+    exposure = np.log(columns["years"]) if "exposure" in family_of(model).roles else 0.0
+    return b @ X.T + columns["known"] + exposure
 
 
 def expected(model, draws, columns):
     """Return the expected response, (draw, row), or the probabilities, (draw, row, class)."""
-    b, _ = flat(draws)
-    ones = np.ones(len(columns["age"]))
-    X = np.stack([ones, columns["age"], columns["dose"], columns["sex"] == "m"], axis=1).astype(float)
-    if model == "softmax":
-        scores = np.einsum("mck,nk->mnc", b, X)
-        return scipy.special.softmax(np.concatenate([0 * scores[..., :1], scores], axis=2), axis=2)
-    eta = b @ X.T + columns["known"]
-    if model == "logistic":
-        return scipy.special.expit(eta)
-    return columns["years"] * np.exp(eta) if model in COUNTS else eta
+    return laws.response(model, predictor(model, draws, columns), flat(draws)[1], columns)
 
 
 def family(model, draws, columns):
     """Return SciPy's distribution of a new observation at each draw."""
-    center, scale = expected(model, draws, columns), flat(draws)[1]
-    if model == "linear":
-        return scipy.stats.norm(center, scale)
-    if model == "student-t":
-        return scipy.stats.t(FREEDOM, center, scale)
-    if model == "poisson":
-        return scipy.stats.poisson(center)
-    return scipy.stats.nbinom(1 / scale, 1 / (1 + center * scale))
+    return laws.law(model, predictor(model, draws, columns), flat(draws)[1], columns)

@@ -65,7 +65,11 @@ def test_three_classes_are_decided_by_expected_cost():
         ("logistic", {"costs": {"a": -1}}, "`cost` must be a positive number; got -1. It is that of a."),
         ("softmax", {"threshold": 0.5}, "Use costs for three or more classes."),
         ("softmax", {"costs": {"false_negative": 1}}, "classes of the target, a, b, c; got 'false_negative'"),
-        ("linear", {"threshold": 0.5}, "`threshold` must be left out for any model but logistic"),
+        (
+            "linear",
+            {"threshold": 0.5},
+            "`threshold` must be left out for linear, which is not for two values",
+        ),
         ("linear", {"costs": {"a": 1}}, "`cost` must be left out for a target that is not classes"),
     ],
 )

@@ -8,7 +8,7 @@ import scipy.stats
 
 import isotherm as iso
 from isotherm.tables.design import DesignPass
-from isotherm.tables.families import MODELS, Likelihood, Prior
+from isotherm.tables.families import MODELS, Likelihood, Prior, family_of
 from isotherm.tables.regression import regression
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.table import MemoryTable
@@ -96,7 +96,7 @@ def test_softmax_compares_each_class_with_the_first():
 @pytest.mark.parametrize("dispersion", [10.0, 0.051, 0.049, 1e-3, 1e-6])
 def test_the_negative_binomial_is_exact_up_to_the_poisson_limit(dispersion):
     standard = Standardized(jnp.zeros(1), jnp.ones(1))
-    likelihood = Likelihood(standard, "negative-binomial", 4.0)
+    likelihood = Likelihood(standard, family_of("negative-binomial"))
     y = np.array([0.0, 1.0, 7.0, 300.0], np.float32)
     eta = np.array([0.5, -1.0, 2.0, 5.5])
     rows = {"x": jnp.asarray(eta[:, None], jnp.float32), "y": jnp.asarray(y)}

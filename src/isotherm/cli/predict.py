@@ -203,18 +203,19 @@ _EXAMPLE = """\
 columns of the output:
   for a number or a count
     mean                 posterior mean of the expected response (for
-                         student-t, of the centre)
+                         student-t, of the centre; for quantile, of the
+                         quantile)
     mean_low, mean_high  interval of the expected response: how precisely it
                          is known
     low, high            interval of a new observation, noise included: where
                          an outcome will fall
-  for two classes (logistic)
+  for two classes
     probability          posterior mean of the probability of the second
                          class, or of `positive` in the spec
     low, high            interval of that probability: how precisely it is known
     predicted            the more probable class, or the one that --threshold or
                          --cost decides for
-  for three or more classes (softmax)
+  for three or more classes
     probability_CLASS    posterior mean of the probability of each class
     predicted            the most probable class, or the one of least --cost
   the columns that --keep names come first

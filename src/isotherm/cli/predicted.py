@@ -21,7 +21,7 @@ def sentences(
         rows = ", ".join(f"{row + 1:,}" for row in first) + (", ..." if count > len(first) else "")
         taken = ": the average of all levels was taken" if unseen == "mean" else ""
         yield f"`{name}` has levels that the run has not seen in {count:,} rows ({rows}){taken}"
-    if model.model == "logistic":
+    if model.family.is_binary:
         yield f"`probability` is the probability of {model.target} = {model.classes[1]}"
     if scored.classes is not None and decision is not None:
         if decision.is_given and len(model.classes) == 2:

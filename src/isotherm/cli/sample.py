@@ -14,11 +14,11 @@ from isotherm.cli.finish import explained, finish
 from isotherm.cli.messages import complain, fail, printer, say
 from isotherm.progress import Progress
 from isotherm.signals import deferred, immediate
+from isotherm.tables.families.registry import MODELS
 
 if TYPE_CHECKING:
     from isotherm.cli.spec import Problem, Spec
 
-_MODELS = ("linear", "student-t", "logistic", "softmax", "poisson", "negative-binomial")
 _QUICK = 4  # `--quick` divides the draws and the diagnosis by this
 
 
@@ -62,9 +62,9 @@ def add_sample(commands: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print a single JSON object and nothing else")
     parser.add_argument(
         "--example",
-        choices=_MODELS,
+        choices=MODELS,
         metavar="MODEL",
-        help=f"print a spec to start from, and stop; MODEL is one of {', '.join(_MODELS)}",
+        help=f"print a spec to start from, and stop; MODEL is one of {', '.join(MODELS)}",
     )
     add_distributed(parser)
     parser.set_defaults(run=sample, begun=False)

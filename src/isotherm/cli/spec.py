@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 2**28  # of the rows of a table that are loaded
 _TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
 _SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
+_VALUES = "a list of strings or numbers"
 _TEXTS = 'strings by column, such as { day = "%d/%m/%Y" }'
 _CSV = ("separator", "decimal", "encoding")  # of a CSV file
 _KEYS = {
@@ -45,11 +46,12 @@ _KEYS = {
         "exposure": _TEXT,
         "offset": _TEXT,
         "weights": _TEXT,
+        "trials": _TEXT,
+        "censored": _TEXT,
+        "order": _VALUES,
+        "quantile": _NUMBER,
         "standardize": _SWITCH,
     },
-    "prior": dict.fromkeys(
-        ("coefficients", "intercept", "sigma", "dispersion", "degrees_of_freedom"), _NUMBER
-    ),
     "sample": dict.fromkeys(
         ("num_draws", "num_chains", "seed", "batch_size", "thinning", "burn_in"), _INTEGER
     ),
@@ -93,9 +95,11 @@ def read_spec(name: str) -> Spec:
         record = tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from error
-    _check(record, "")
-    for section in ("data", "prior", "sample"):
-        _check(record.get(section, {}), section)
+    _check(record, "", _KEYS[""])
+    for section in ("data", "sample"):
+        _check(record.get(section, {}), section, _KEYS[section])
+    if isinstance(record.get("model"), str):
+        _check(record.get("prior", {}), "prior", dict.fromkeys(_scales(record["model"]), _NUMBER))
     spec = Spec(path.resolve().parent, **record)
     if (spec.model is None) == (spec.function is None):
         raise must("model", "given, or `function` instead", spec.model, "A spec has exactly one of the two.")
@@ -135,7 +139,7 @@ def make_problem(spec: Spec) -> Problem:
         arguments = {k: v for k, v in spec.data.items() if k not in named}
         target, features = spec.data["target"], spec.data.get("features")
         with Progress("checking the rows", show=isinstance(table, MemoryTable)):  # others show a bar
-            made = regression(spec.model, table, target, features, **arguments, prior=Prior(**spec.prior))
+            made = regression(spec.model, table, target, features, **arguments, prior=Prior.of(spec.prior))
         title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
         form = {"csv": csv} if (csv := _csv(spec)) else {}  # by which `isotherm predict` reads new rows
         about, labels = About(title, made.description | form, source), made.labels
@@ -176,9 +180,20 @@ def _loaded_if_small(data: Any) -> Any:
     return data
 
 
-def _check(section: Any, name: str) -> None:
+def _scales(model: str) -> list[str]:
+    """Return the keys of [prior] that a model may have."""
+    from isotherm.tables.families import Prior
+    from isotherm.tables.families.registry import families, family_of
+
+    own = [field.name for field in dataclasses.fields(Prior) if field.name != "others"]
+    of = [*families(), family_of(model)]
+    return list(
+        dict.fromkeys([*own, *(x.name for family in of for x in family.auxiliaries if x.scale is not None)])
+    )
+
+
+def _check(section: Any, name: str, known: Mapping[str, str]) -> None:
     """Refuse values of the wrong type, and unknown keys, naming the closest known one."""
-    known = _KEYS[name]
     where = f" in [{name}]" if name else ""
     for key, value in section.items():
         if key not in known:
@@ -199,5 +214,6 @@ def _has_type(kind: str, value: Any) -> bool:
         _SECTION: isinstance(value, dict),
         _TEXTS: isinstance(value, dict) and all(isinstance(x, str) for x in value.values()),
         _SWITCH: isinstance(value, bool),
+        _VALUES: isinstance(value, list) and all(isinstance(x, str | int | float) for x in value),
         _VALUE: isinstance(value, str | bool) or number,
     }[kind]

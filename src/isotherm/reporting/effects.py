@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from isotherm.judging.summary import fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
-from isotherm.tables.effects import RATIOS, Effect
+from isotherm.tables.effects import Effect
 from isotherm.tables.fitted import Fitted
 
 _LISTED = 60
@@ -14,7 +14,7 @@ _LISTED = 60
 
 def effect_summary(model: Fitted, found: list[Effect], pictures: Mapping[str, bytes]) -> Iterator[Html]:
     """Yield the largest effect in a sentence, how many are clear, and the figure."""
-    kind = RATIOS.get(model.model)
+    kind = model.family.effect.ratio
     clear = sum(effect.clear for effect in found)
     yield page.paragraph(page.prose(_largest(model, found[0])))
     yield page.paragraph(
@@ -32,25 +32,23 @@ def effect_summary(model: Fitted, found: list[Effect], pictures: Mapping[str, by
 
 def _largest(model: Fitted, effect: Effect) -> str:
     """Return a sentence on the largest effect: of a standard deviation or, for a category, of another level."""
-    group, _, column = effect.name.rpartition(": ") if model.model == "softmax" else ("", "", effect.name)
+    group, _, column = effect.name.rpartition(": ") if model.family.per_class else ("", "", effect.name)
     feature = next((name for name in model.levels if column.startswith(f"{name}=")), None)
     if feature is not None:
         step = f"`{column}` instead of `{model.levels[feature][0]}`"
     else:
         effect = effect.per_sd()
         step = f"One {'standard deviation' if model.column_sd else 'unit'} more of `{column}`"
-    what = {
-        "logistic": f"multiplies the odds of `{model.target}` = `{model.classes[-1] if model.classes else ''}` by",
-        "softmax": f"multiplies the odds of `{group}` against `{model.classes[0] if model.classes else ''}` by",
-    }.get(model.model, f"changes `{model.target}` by")
-    what = f"multiplies the mean of `{model.target}` by" if RATIOS.get(model.model) == "rate ratio" else what
-    value, interval = _cells(effect, RATIOS.get(model.model))
+    first, last = (model.classes[0], model.classes[-1]) if model.classes else ("", "")
+    words = model.family.effect.sentence
+    what = words.format(target=model.target, first=first, last=last, group=group)
+    value, interval = _cells(effect, model.family.effect.ratio)
     return f"{step} {what} {value} (90 % interval {interval}): the largest effect."
 
 
 def effect_table(model: Fitted, found: list[Effect]) -> Iterator[Html]:
     """Yield a table of the effects per unit and per standard deviation."""
-    kind, known = RATIOS.get(model.model), bool(model.column_sd)
+    kind, known = model.family.effect.ratio, bool(model.column_sd)
     value = "effect" if kind is None else kind
     header = ["column", f"{value} per unit", "90 % interval"]
     header += [f"{value} per sd", "90 % interval", "sd of the column"] if known else []

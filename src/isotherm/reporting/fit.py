@@ -79,6 +79,15 @@ def description(draws: "Draws", model: Fitted, pictures: Mapping[str, bytes]) ->
             "should be on the line within their bars, which are two standard errors.",
             kind="narrow",
         )
+    if not fit.checks and fit.curve is None:
+        why = (
+            f"some of `{model.target}` are censored"
+            if model.censored is not None
+            else f"it is a model of one property of `{model.target}`, not of its whole distribution"
+        )
+        yield page.paragraph(
+            page.prose(f"The data are not compared with data that the model makes up: {why}.")
+        )
     if fit.checks:
         wrong = [check.statistic for check in fit.checks if not check.holds]
         outcome = (

@@ -12,7 +12,7 @@ from isotherm.reporting.effects import effect_summary, effect_table
 from isotherm.reporting.fit import dependence, description, rows_used, stored_fit
 from isotherm.reporting.page import Section
 from isotherm.scores import Calibration
-from isotherm.tables.effects import RATIOS, effects, is_regression
+from isotherm.tables.effects import effects, is_regression
 from isotherm.tables.fit import Curve, fit_of
 from isotherm.tables.fitted import Fitted, fitted
 
@@ -40,9 +40,10 @@ def figures(draws: "Draws", summary: Summary) -> "dict[str, Figure]":
         return {}
     model, found = fitted(draws), effects(draws, summary)
     per = "standard deviation" if model.column_sd else "unit"
-    label = f"{RATIOS.get(model.model, f'change of {model.target}')} per {per} of the column"
+    ratio = model.family.effect.ratio
+    label = f"{f'change of {model.target}' if ratio is None else ratio} per {per} of the column"
     shown = [effect.per_sd() for effect in found[:_DRAWN]]
-    drawn = {"effects": draw_effects(shown, len(found), label, ratio=model.model in RATIOS)}
+    drawn = {"effects": draw_effects(shown, len(found), label, ratio=ratio is not None)}
     fit = stored_fit(draws)
     if fit is not None and fit.curve is not None:
         drawn["calibration"] = calibration(_curve(model, fit.curve))

@@ -46,9 +46,9 @@ def decision_of(
     Classes that `costs` does not name cost 1. With two classes, costs may be those of a `false_positive` and a
     `false_negative` instead, where positive is the second class.
     """
-    if model.model != "logistic" and threshold is not None:
+    if not model.family.is_binary and threshold is not None:
         repair = "Use costs for three or more classes." if model.classes else ""
-        raise must("threshold", "left out for any model but logistic", threshold, repair)
+        raise must("threshold", f"left out for {model.model}, which is not for two values", threshold, repair)
     if not model.classes:
         if costs is not None:
             raise must("cost", "left out for a target that is not classes", dict(costs))

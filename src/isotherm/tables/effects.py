@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from isotherm.draws.elements import elements_of, labels_of
 from isotherm.judging.summary import Summary
-from isotherm.tables.families import CLASSES, COUNTS
 from isotherm.tables.fitted import Fitted, fitted
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 _MOST_COMPARED = 1000  # coefficients whose correlations are computed
 _DRAWS_COMPARED = 10_000
-RATIOS = dict.fromkeys(CLASSES, "odds ratio") | dict.fromkeys(COUNTS, "rate ratio")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,9 @@ from isotherm import scores
 from isotherm.data.stream import some_rows
 from isotherm.prediction.blocks import blocks
 from isotherm.tables.effects import is_regression, thinned
-from isotherm.tables.families import CLASSES, COUNTS, SCALES, Likelihood
+from isotherm.tables.families.base import Family, LocationFamily
+from isotherm.tables.families.likelihood import Likelihood
+from isotherm.tables.fitted import fitted
 
 if TYPE_CHECKING:
     from isotherm.draws import Draws
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 _DRAWS, _MOST_ROWS, _VALUES = 400, 50_000, 2**24  # at most: draws, rows, and their product times the classes
 _NUMBERS = 2**25  # in the rows, at most
 _TAILS = (0.005, 0.995)
-_LARGE = 1e15  # rate above which a Poisson variable equals it to 7 digits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Fit:
     """How well a regression describes some of the rows that it was fitted to.
 
     - `num_rows`, `num_draws`: what was compared.
-    - `checks`: statistics of numbers and counts.
+    - `checks`: statistics of numbers and counts, unless some are censored.
     - `curve`: the calibration of the probabilities of classes; `auc`, `auc_error`: for two classes.
     """
 
@@ -87,7 +88,7 @@ def fit_of(draws: "Draws", *, seed: int = 0) -> Fit | None:
         return None
     params = thinned(draws, _DRAWS)
     num_draws = len(params["coefficients"])
-    classes = params["coefficients"].shape[1] + 1 if likelihood.model == "softmax" else 1
+    classes = len(fitted(draws).classes) if likelihood.family.has_probabilities else 1
     width = params["coefficients"].shape[-1]
     count = max(1, min(_MOST_ROWS, _VALUES // (num_draws * classes), _NUMBERS // width))
     rows = jax.tree.map(np.asarray, some_rows(problem.data, min(count, problem.num_data))[0])
@@ -97,11 +98,14 @@ def fit_of(draws: "Draws", *, seed: int = 0) -> Fit | None:
         for _, values in blocks(likelihood.expected, params, {k: x for k, x in rows.items() if k != "y"})
     ]
     expected = np.concatenate(parts, axis=1)
-    if likelihood.model in CLASSES:
+    family = likelihood.family
+    if not (family.statistics or family.has_classes) or np.any(rows.get("censored", 0)):
+        return Fit(len(y), num_draws, [])
+    if family.has_classes:
         return _of_classes(expected.mean(axis=0, dtype=np.float64), y, num_draws)
-    origin, unit = (0.0, 1.0) if likelihood.model in COUNTS else _scale(likelihood)
-    replicated = _replicated(likelihood, origin + unit * expected.astype(np.float64), params, seed)
-    checks = _checks(likelihood.model, origin + unit * y.astype(np.float64), replicated)
+    origin, unit = _scale(likelihood) if isinstance(family, LocationFamily) else (0.0, 1.0)
+    replicated = _replicated(family, origin + unit * expected.astype(np.float64), params, rows, seed)
+    checks = _checks(family, origin + unit * y.astype(np.float64), replicated)
     return Fit(len(y), num_draws, checks)
 
 
@@ -122,42 +126,25 @@ def _of_classes(p: Float[np.ndarray, "row ..."], y: np.ndarray, num_draws: int) 
 
 
 def _replicated(
-    likelihood: Likelihood, center: Float[np.ndarray, "draw row"], params: dict[str, np.ndarray], seed: int
+    family: Family,
+    response: Float[np.ndarray, "draw row"],
+    params: dict[str, np.ndarray],
+    rows: dict[str, np.ndarray],
+    seed: int,
 ) -> Float[np.ndarray, "draw row"]:
     """Return new outcomes of all rows, one data set for each draw."""
-    rng, out = np.random.default_rng(seed), np.empty(center.shape, np.float32)
-    scales = params.get(SCALES.get(likelihood.model, ""), np.zeros(len(center)))
-    for i, scale in enumerate(np.asarray(scales, np.float64)):
-        if likelihood.model == "linear":
-            out[i] = center[i] + scale * rng.standard_normal(center.shape[1])
-        elif likelihood.model == "student-t":
-            out[i] = center[i] + scale * rng.standard_t(likelihood.freedom, center.shape[1])
-        else:
-            rate = center[i]
-            if likelihood.model == "negative-binomial":
-                rate = rate * scale * rng.gamma(1 / scale, size=len(rate))
-            out[i] = np.where(rate < _LARGE, rng.poisson(np.minimum(rate, _LARGE)), rate)
+    rng, out = np.random.default_rng(seed), np.empty(response.shape, np.float32)
+    aux = {x.name: np.asarray(params[x.name], np.float64) for x in family.auxiliaries}
+    for i in range(len(response)):
+        out[i] = family.random(rng, response[i], {name: x[i] for name, x in aux.items()}, rows)
     return out
 
 
 def _checks(
-    model: str, y: Float[np.ndarray, " row"], replicated: Float[np.ndarray, "draw row"]
+    family: Family, y: Float[np.ndarray, " row"], replicated: Float[np.ndarray, "draw row"]
 ) -> list[Check]:
-    statistics = {
-        "mean": lambda x: x.mean(axis=-1, dtype=np.float64),
-        "standard deviation": lambda x: x.std(axis=-1, dtype=np.float64),
-    }
-    if model in COUNTS:
-        statistics["share of zeros"] = lambda x: np.mean(x == 0, axis=-1)
-        statistics["largest"] = lambda x: x.max(axis=-1)
-    else:
-        statistics["1 % quantile"] = lambda x: np.quantile(x, 0.01, axis=-1)
-        statistics["99 % quantile"] = lambda x: np.quantile(x, 0.99, axis=-1)
-    if model == "student-t":  # its sd varies without bound
-        del statistics["standard deviation"]
-        statistics["width of the middle half"] = lambda x: np.subtract(*np.quantile(x, (0.75, 0.25), axis=-1))
     found = []
-    for name, statistic in statistics.items():
+    for name, statistic in family.statistics.items():
         values = np.asarray(statistic(replicated), np.float64)
         low, high = np.quantile(values, _TAILS)
         found.append(Check(name, float(statistic(y)), float(values.mean()), float(low), float(high)))

@@ -1,10 +1,14 @@
 """The regression behind a set of draws."""
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from isotherm.errors import must
 from isotherm.tables.csv_file import CsvFormat
+from isotherm.tables.families.base import Family
+from isotherm.tables.families.registry import family_of
+from isotherm.tables.families.roles import ALWAYS, ROLES, WITH_TARGET
 from isotherm.tables.reading import Reading
 from isotherm.typed_json import typed
 
@@ -21,6 +25,7 @@ class Fitted:
     - `classes`: the classes of the target, in order; with two, the model gives the probability of the second.
     - `class_counts`: the number of rows of each class.
     - `column_sd`: the standard deviations of the columns in `names`.
+    - `settings`: the fields of the family.
     - `reading`: how text and dates are read as numbers.
     - `csv`: how CSV files are read.
     """
@@ -36,9 +41,22 @@ class Fitted:
     rows_dropped: int = 0
     exposure: str | None = None
     offset: str | None = None
-    degrees_of_freedom: float = 4.0
+    trials: str | None = None
+    censored: str | None = None
+    settings: dict[str, float] = dataclasses.field(default_factory=dict)
     reading: Reading = dataclasses.field(default_factory=Reading)
     csv: CsvFormat = dataclasses.field(default_factory=CsvFormat)
+
+    @functools.cached_property
+    def family(self) -> Family:
+        """The family of the model."""
+        return family_of(self.model, self.settings)
+
+    def special(self, *, with_target: bool) -> dict[str, str]:
+        """Return the further columns that new rows need, by role, if they have the target or if they do not."""
+        needed = (ALWAYS, WITH_TARGET) if with_target else (ALWAYS,)
+        roles = [role for role in ROLES if ROLES[role].needed in needed]
+        return {role: name for role in roles if (name := getattr(self, role)) is not None}
 
 
 def fitted(draws: "Draws") -> Fitted:
@@ -57,4 +75,7 @@ def fitted(draws: "Draws") -> Fitted:
         )
     fields = {name.replace(" ", "_"): value for name, value in record.items()}
     fields["names"] = draws.labels["coefficients"][-1][1:]
+    if isinstance(model := fields["model"], str):
+        settings = [field.name for field in dataclasses.fields(family_of(model))]
+        fields["settings"] = {name: fields[name] for name in settings if name in fields}
     return typed(Fitted, fields, "about.model", skip_unknown=True)

@@ -18,7 +18,6 @@ from isotherm.readable import Readable
 from isotherm.scores.classification import ClassificationScores
 from isotherm.scores.regression import RegressionScores
 from isotherm.tables.decision import Decision, decision_of
-from isotherm.tables.families import CLASSES
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.identifiers import check_kept
 from isotherm.tables.known_targets import log_likelihood_of, scores_of
@@ -180,11 +179,13 @@ def _predicted(
     likelihood, data = likelihood_of(model, rows)
     params = in_a_row(draws)
     expected_parts, outcome_parts, densities = [], [], []
-    for which, values, density in responses_of(likelihood, params, data, rows, rows_at_once):
+    parts = responses_of(likelihood, params, data, rows, rows_at_once, len(model.classes))
+    for which, values, density in parts:
         expected_parts.append(over_draws(values, levels))
         densities.append(density)
-        if model.model not in CLASSES:
-            new = outcomes(model, values, params, [(seed, int(row)) for row in rows.numbers[which]])
+        if not model.family.has_classes:
+            seeds = [(seed, int(row)) for row in rows.numbers[which]]
+            new = outcomes(model, values, params, {k: x[which] for k, x in rows.further.items()}, seeds)
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
         bar.count_rows(which.stop - which.start)
     expected = joined(expected_parts)
@@ -216,7 +217,7 @@ def _few(draws: Draws, model: Fitted, table: Table, new: NewTable, precision: fl
     if not len(rows.x):
         return draws
     likelihood, data = likelihood_of(model, rows)
-    parts = responses_of(likelihood, in_a_row(draws), data, rows, None)
+    parts = responses_of(likelihood, in_a_row(draws), data, rows, None, len(model.classes))
     return thinned(draws, np.concatenate([part.values for part in parts], axis=1), precision)
 
 
@@ -224,7 +225,7 @@ def _columns(
     model: Fitted, expected: Prediction, outcome: Prediction | None, codes: Int[np.ndarray, " n"] | None
 ) -> dict[str, np.ndarray]:
     predicted = {} if codes is None else {"predicted": np.array(model.classes, object)[codes]}
-    if model.model == "softmax":
+    if model.family.has_probabilities:
         return {
             f"probability_{name}": expected.mean[:, i] for i, name in enumerate(model.classes)
         } | predicted

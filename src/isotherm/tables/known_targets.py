@@ -10,17 +10,19 @@ from isotherm.prediction.likelihood import LogLikelihood, log_likelihood, refuse
 from isotherm.prediction.record import Prediction
 from isotherm.scores.classification import ClassificationScores, classification
 from isotherm.scores.regression import RegressionScores, regression
-from isotherm.tables.families import Likelihood
+from isotherm.tables.families.likelihood import Likelihood
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.new_rows import NewRows
 
 
 def scores_of(
     model: Fitted, rows: NewRows, expected: Prediction, outcome: Prediction | None
-) -> RegressionScores | ClassificationScores:
-    """Return the scores of the rows whose target is known."""
+) -> RegressionScores | ClassificationScores | None:
+    """Return the scores of the rows whose target is known, and not censored; `None` if there are none."""
     assert rows.y is not None
-    known = ~np.isnan(rows.y)
+    known = ~np.isnan(rows.y) & (rows.further.get("censored", np.zeros(1)) == 0)
+    if not known.any():
+        return None
     if outcome is None:
         return classification(expected.mean[known], rows.y[known].astype(int))
     known_outcome = dataclasses.replace(

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from isotherm.errors import must
-from isotherm.tables import checks
 from isotherm.tables.checks import (
     Gaps,
     NumberCheck,
@@ -19,7 +18,8 @@ from isotherm.tables.checks import (
     check_column,
     is_missing,
 )
-from isotherm.tables.families import CLASSES, COUNTS
+from isotherm.tables.families.roles import ROLES
+from isotherm.tables.families.together import TogetherCheck
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.known_levels import LevelCheck, codes_of, some
 from isotherm.tables.statistics import Moments
@@ -47,6 +47,7 @@ class NewRows:
     - `offset`: what is added to the linear predictor, offset plus log exposure; `None` if there is neither.
     - `y`: the target as numbers, NaN where it is unknown; `None` if it is unknown for every row.
     - `unseen`: by feature, the numbers of the rows with a level that was not seen at fitting, if there are any.
+    - `further`: the columns that the family asks for, by their names in the rows.
     """
 
     complete: Bool[np.ndarray, " N"]
@@ -56,6 +57,7 @@ class NewRows:
     offset: Float[np.ndarray, " n"] | None
     y: Float[np.ndarray, " n"] | None
     unseen: dict[str, np.ndarray]
+    further: dict[str, Float[np.ndarray, " n"]]
 
 
 class NewTable:
@@ -73,14 +75,13 @@ class NewTable:
         if missing not in ("refuse", "empty"):
             raise must("missing", '"refuse" or "empty"', missing)
         roles = [("features", name) for name in model.features]
-        special = {
-            role: name for role in ("exposure", "offset") if (name := getattr(model, role)) is not None
-        }
+        self._has_target = model.target in table.kinds
+        special = model.special(with_target=self._has_target)
         for role, name in [*roles, *special.items()]:
             check_column(role, name, table.kinds)
         self._model, self._refuses, self._unseen = model, missing == "refuse", unseen
+        self._together: TogetherCheck | None = None
         self._used = list(dict.fromkeys([*model.features, *special.values()]))
-        self._has_target = model.target in table.kinds
         self.names = [*self._used, *([model.target] if self._has_target else [])]
         parts = {name: _names(name, table.shapes[name], model.levels.get(name)) for name in model.features}
         if (found := tuple(name for names in parts.values() for name in names)) != model.names:
@@ -96,14 +97,11 @@ class NewTable:
             else:
                 self._checks.append((name, NumberCheck(names, table.kinds[name])))
                 self._means[name] = Moments(len(names))
-        rules = {"offset": None, "exposure": checks.POSITIVE}
-        for role, rule in rules.items():
-            if role in special:
-                self._checks.append(
-                    (special[role], NumberCheck([special[role]], table.kinds[special[role]], rule))
-                )
+        for role, name in special.items():
+            self._checks.append((name, NumberCheck([name], table.kinds[name], ROLES[role].rule)))
         if self._has_target:
             self._checks.append((model.target, _target_check(model, table.kinds[model.target])))
+            self._together = TogetherCheck(model.family, model.target, special)
 
     def see(self, columns: Columns, rows: Rows) -> None:
         """Check some rows."""
@@ -117,6 +115,8 @@ class NewTable:
                     self._means[name].see(values[complete])
             else:
                 check.see(columns[name], rows)
+        if self._together is not None:
+            self._together.see(columns, rows)
 
     def finish(self) -> None:
         """Raise if a row cannot be used."""
@@ -126,6 +126,8 @@ class NewTable:
         self._complete.check()
         for _, check in self._checks:
             check.check()
+        if self._together is not None:
+            self._together.check()
 
     def rows(self, columns: Columns, numbers: Rows) -> NewRows:
         """Return some rows in the form that the model takes. All rows were checked before."""
@@ -159,7 +161,16 @@ class NewTable:
             np.sum(added, axis=0).astype(np.float32) if added else None,
             self._target(kept),
             unseen,
+            self._further(kept),
         )
+
+    def _further(self, columns: Mapping[str, np.ndarray]) -> dict[str, Float[np.ndarray, " n"]]:
+        special = self._model.special(with_target=self._has_target)
+        return {
+            name: as_floats(columns[column]).astype(np.float32)
+            for role, column in special.items()
+            if (name := ROLES[role].row_name) is not None
+        }
 
     def _target(self, columns: Mapping[str, np.ndarray]) -> Float[np.ndarray, " n"] | None:
         if not self._has_target:
@@ -168,15 +179,15 @@ class NewTable:
         gaps = is_missing(values)
         if gaps.all():
             return None
-        if model.model in CLASSES:
+        if model.family.has_classes:
             return np.where(gaps, np.nan, codes_of(values, model.classes))
         return np.where(gaps, np.nan, as_floats(_filled(values)))
 
 
 def _target_check(model: Fitted, kind: str) -> NumberCheck | LevelCheck:
-    if model.model in CLASSES:
+    if model.family.has_classes:
         return LevelCheck(model.target, model.classes, _OTHER_CLASS)
-    return NumberCheck([model.target], kind, checks.COUNTS if model.model in COUNTS else None)
+    return NumberCheck([model.target], kind, model.family.target.rule)
 
 
 def _names(name: str, shape: tuple[int, ...], levels: Sequence[str] | None) -> list[str]:

@@ -16,15 +16,15 @@ from isotherm.posterior import Posterior
 from isotherm.readable import Readable
 from isotherm.tables.checks import check_column
 from isotherm.tables.encoded import EncodedSource
-from isotherm.tables.families import COUNTS, MODELS, SCALES, Likelihood, LogPrior, Params, Prior
+from isotherm.tables.families.base import Family, Params
+from isotherm.tables.families.likelihood import Likelihood, LogPrior
+from isotherm.tables.families.prior import Prior
+from isotherm.tables.families.registry import MODELS, OWN_MODEL, family_of
 from isotherm.tables.reader import open_table
 from isotherm.tables.reading import ReadTable, read_table_as
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.survey import survey
 from isotherm.tables.table import MemoryTable, Table
-from isotherm.transforms import Positive
-
-_OWN = "In a spec, `function` in place of `model` names a function that returns a model of your own."
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ class Regression(Readable):
 
 
 def regression(
-    model: str,
+    model: str | Family,
     columns: Mapping[str, np.ndarray] | Table | str | os.PathLike[str],
     target: str,
     features: Sequence[str] | None = None,
@@ -63,6 +63,10 @@ def regression(
     exposure: str | None = None,
     offset: str | None = None,
     weights: str | None = None,
+    trials: str | None = None,
+    censored: str | None = None,
+    order: Sequence[str | int | float] = (),
+    quantile: int | float | None = None,
     standardize: bool = True,
     prior: Prior | None = None,
     progress: bool = True,
@@ -71,8 +75,9 @@ def regression(
 
     **Arguments:**
 
-    - `model`: one of `MODELS`. `"logistic"` takes a target of two values and models the probability of the second,
-      or of `positive`; `"softmax"` compares each class with the first; models of counts have a log link.
+    - `model`: one of `isotherm.tables.families.MODELS`, the name of a family in an installed package, or a `Family`.
+      `"logistic"` takes a target of two values and models the probability of the second, or of `positive`;
+      `"softmax"` compares each class with the first; models of counts have a log link.
     - `columns`: arrays of equal length by name, or the path of a table. Rows in Parquet files, folders and object
       stores, and in large `.npy` files, are not loaded: they are read once here, and again in each pass over them.
       Text columns, and those in `categorical`, become one column per level, compared with the first level.
@@ -85,17 +90,30 @@ def regression(
     - `exposure`: a column that multiplies the rate of a count, such as person-years.
     - `offset`: a column added to the linear predictor.
     - `weights`: a column that multiplies the log-likelihood of its row.
+    - `trials`: a column of the numbers of trials, of which a `"binomial"` target counts the successes.
+    - `censored`: a column that is 1, or true, where a time (`"exponential"`, `"weibull"`) is the last at which the
+      event had not happened yet, and 0 where the event happened then.
+    - `order`: the classes of an `"ordinal"` target from the lowest. Numbers are in order without it.
+    - `quantile`: of a `"quantile"` regression, between 0 and 1; the median by default.
     - `standardize`: whether the priors are on standardised columns or on the columns as given.
     - `progress`: show how fast a file is read, on a terminal or in a notebook.
     """
     prior = Prior() if prior is None else prior
-    if model not in MODELS:
-        raise must("model", f"one of {', '.join(MODELS)}", model, _OWN)
+    given = {} if quantile is None else {"quantile": quantile}
+    family = family_of(model, {"degrees_of_freedom": prior.degrees_of_freedom, **given})
+    prior.check(family)
     if missing not in ("refuse", "drop"):
         raise must("missing", '"refuse" or "drop"', missing)
-    _check(model, positive=positive, exposure=exposure, offset=offset)
-    special = {"exposure": exposure, "offset": offset, "weights": weights}
+    special = {
+        "exposure": exposure,
+        "offset": offset,
+        "weights": weights,
+        "trials": trials,
+        "censored": censored,
+    }
     special = {role: name for role, name in special.items() if name is not None}
+    others = {"positive": positive, "order": list(order) or None, **given}
+    _check(family, special | {name: value for name, value in others.items() if value is not None})
     table = _table(columns)
     features = _features(table.kinds, {"target": target} | special, features, exclude, categorical)
     table, reading = read_table_as(
@@ -109,20 +127,20 @@ def regression(
     )
     source = survey(
         table,
-        model,
+        family,
         target,
         features,
         special,
         categorical=categorical,
         missing=missing,
         positive=positive,
+        order=order,
         standardize=standardize,
         progress=progress,
         stacklevel=2,
     )
     design, response = source.encoder.design, source.encoder.response
-    scale = SCALES.get(model)
-    if clash := {scale, "intercept"} & set(design.names):
+    if clash := {"intercept", *(x.name for x in family.auxiliaries)} & set(design.names):
         raise must(
             "features", "columns that are not named like a parameter", clash.pop(), "Rename the column."
         )
@@ -130,29 +148,37 @@ def regression(
         jnp.asarray(design.center), jnp.asarray(design.scale), response.origin, response.unit
     )
     names = ["intercept", *design.names]
-    labels = [response.classes[1:], names] if model == "softmax" else [names]
-    init: Params = {"coefficients": standard(jnp.zeros([len(axis) for axis in labels]))}
+    axes = [response.classes[1:], names] if family.per_class else [names]
+    labels, facts = {"coefficients": axes}, response.facts
+    init: Params = {"coefficients": standard(jnp.zeros([len(axis) for axis in axes]))}
     transforms: dict[str, Any] = {"coefficients": standard}
-    if scale is not None:
-        init[scale] = jnp.asarray(response.unit if scale == "sigma" else 0.5)
-        transforms[scale] = Positive()
+    for auxiliary in family.auxiliaries:
+        init[auxiliary.name] = jnp.asarray(auxiliary.start(facts))
+        transforms[auxiliary.name] = auxiliary.transform
+        labels |= {} if auxiliary.elements is None else {auxiliary.name: [auxiliary.elements(facts)]}
     posterior = Posterior(
-        Likelihood(standard, model, prior.degrees_of_freedom),
-        LogPrior(standard, prior),
+        Likelihood(standard, family),
+        LogPrior(standard, family, prior),
         batched=True,
         transforms=transforms,
     )
-    description = {"model": model, "target": target, "features": features, "levels": design.levels, **special}
+    description = {
+        "model": family.name,
+        "target": target,
+        "features": features,
+        "levels": design.levels,
+        **special,
+    }
     description |= {} if source.kept is None else {"rows dropped": source.kept.dropped}
     description |= {"column sd": design.sd.tolist()}
     if response.classes:
         description |= {"classes": response.classes, "class counts": response.class_counts}
-    description |= {"degrees of freedom": prior.degrees_of_freedom} if model == "student-t" else {}
-    description |= {"standardize": standardize, "prior": prior.describe(model, standardize=standardize)}
+    description |= {name.replace("_", " "): x for name, x in dataclasses.asdict(family).items()}
+    description |= {"standardize": standardize, "prior": prior.describe(family, standardize=standardize)}
     description |= {} if reading.is_plain else {"reading": dataclasses.asdict(reading)}
     in_memory = isinstance(table.table if isinstance(table, ReadTable) else table, MemoryTable)
     data = source.in_memory() if in_memory else source
-    return Regression(posterior, data, init, {"coefficients": labels}, description)
+    return Regression(posterior, data, init, labels, description)
 
 
 def _table(columns: Mapping[str, np.ndarray] | Table | str | os.PathLike[str]) -> Table:
@@ -185,10 +211,23 @@ def _features(
     return chosen
 
 
-def _check(model: str, *, positive: Any, exposure: str | None, offset: str | None) -> None:
-    if exposure is not None and model not in COUNTS:
-        raise must("exposure", f"left out except for {' and '.join(COUNTS)}", exposure, _OWN)
-    if offset is not None and model == "softmax":
-        raise must("offset", "left out for softmax", offset, _OWN)
-    if positive is not None and model != "logistic":
-        raise must("positive", "left out except for logistic", positive)
+def _check(family: Family, given: Mapping[str, Any]) -> None:
+    """Refuse arguments that are not for the family."""
+    for role, value in given.items():
+        if role not in _accepted(family):
+            known = [name for name in MODELS if role in _accepted(family_of(name))]
+            others = f"left out except for {_listed(known)}"
+            rule = others if len(known) <= len(MODELS) / 2 else f"left out for {family.name}"
+            raise must(role, rule, value, "" if role == "positive" else OWN_MODEL)
+    for role in family.needs:
+        if role not in given:
+            raise must(role, f"the name of a column for {family.name}", None)
+
+
+def _accepted(family: Family) -> set[str]:
+    """Return the arguments that a family takes beside those that all do."""
+    return {*family.roles, *(field.name for field in dataclasses.fields(family))}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

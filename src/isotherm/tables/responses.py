@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
@@ -15,8 +14,6 @@ from isotherm.tables.families import Likelihood
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.new_rows import NewRows
 from isotherm.tables.standardized import Standardized
-
-_FAR = 60.0  # log-odds beyond which a sigmoid is an exponential, and far from underflow
 
 
 class Responses(NamedTuple):
@@ -34,7 +31,7 @@ def responses(
     *,
     rows_at_once: int | None = None,
 ) -> Iterator[Responses]:
-    """Yield the responses of some rows after those of others. For all models but `softmax`.
+    """Yield the responses of some rows after those of others, of families whose response has no axis of classes.
 
     `data` has `x`, the columns minus the center of `likelihood`, and may have `offset` and `y`. The values of a row
     at all draws are contiguous in memory, which makes sorting them several times faster.
@@ -56,8 +53,8 @@ def responses(
 def likelihood_of(model: Fitted, rows: NewRows) -> tuple[Likelihood, dict[str, np.ndarray]]:
     """Return the likelihood of rows from which `center` was subtracted, and these rows as it takes them."""
     standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
-    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset})
-    return Likelihood(standard, model.model, model.degrees_of_freedom), data
+    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset}) | rows.further
+    return Likelihood(standard, model.family), data
 
 
 def responses_of(
@@ -66,14 +63,15 @@ def responses_of(
     data: dict[str, np.ndarray],
     rows: NewRows,
     rows_at_once: int | None,
+    num_classes: int,
 ) -> Iterator[Responses]:
     """Return the expected responses at every draw, some rows at a time."""
     coefficients = params["coefficients"]
     if len(rows.x) == 0:
-        classes = () if likelihood.model != "softmax" else (coefficients.shape[1] + 1,)
+        classes = (num_classes,) if likelihood.family.has_probabilities else ()
         nothing = np.empty((len(coefficients), 0, *classes), coefficients.dtype)
         return iter([Responses(slice(0, 0), nothing, np.empty(0))])
-    if likelihood.model != "softmax":
+    if not likelihood.family.has_probabilities:
         y = {} if rows.y is None else {"y": rows.y.astype(np.float32)}
         return responses(likelihood, params, data | y, rows_at_once=rows_at_once)
     found = blocks(likelihood.expected, params, data, rows_at_once=rows_at_once)
@@ -90,21 +88,11 @@ class _Responses(eqx.Module):
         params = {name: x if x.ndim == 2 else x[None] for name, x in draws[0].items()}
         eta = rows["x"] @ params["slopes"].T + params["intercept"]
         eta = eta + rows["offset"][:, None] if "offset" in rows else eta
-        values = self.likelihood.response(eta)
+        of_row = {name: x[:, None] for name, x in rows.items() if name != "x"}
+        values = self.likelihood.response(eta, params, of_row)
         if "y" not in rows:
             return values, None
-        if self.likelihood.model == "logistic":
-            return values, _mean_probability((2 * rows["y"][:, None] - 1) * eta)
-        return values, mean_exp(self.likelihood.log_density(eta, rows["y"][:, None], params).T)
-
-
-def _mean_probability(z: Float[Array, "n draw"]) -> tuple[Array, Array, Array]:
-    """Return what `mean_exp` does for log sigmoid(z), at a third of the cost.
-
-    exp(-level) sigmoid(z) = sigmoid(z - level) up to a factor 1 + exp(-60) if the level is not zero, since all z are
-    then below -60.
-    """
-    level = jnp.minimum(jnp.max(z, axis=1) + _FAR, 0)
-    level = jnp.where(jnp.isinf(level), 0, level)
-    terms = jax.nn.sigmoid(z - level[:, None])
-    return level, terms @ jnp.full(z.shape[1], 1 / z.shape[1], z.dtype), jnp.full_like(level, z.shape[1])
+        mean_likelihood = self.likelihood.family.mean_likelihood
+        if mean_likelihood is not None:
+            return values, mean_likelihood(eta, of_row["y"])
+        return values, mean_exp(self.likelihood.log_density(eta, of_row["y"], params, of_row).T)

@@ -12,6 +12,7 @@ from isotherm.tables.checks import is_missing
 from isotherm.tables.dependence import Sample, warn_if_dependent
 from isotherm.tables.design import DesignPass
 from isotherm.tables.encoded import EncodedSource, Encoder
+from isotherm.tables.families.base import Family
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import ResponsePass
 from isotherm.tables.table import Columns, Table
@@ -47,7 +48,7 @@ class Complete:
 
 def survey(
     table: Table,
-    model: str,
+    family: Family,
     target: str,
     features: Sequence[str],
     special: Mapping[str, str],
@@ -55,6 +56,7 @@ def survey(
     categorical: Sequence[str],
     missing: str,
     positive: str | int | float | None,
+    order: Sequence[str | int | float],
     standardize: bool,
     progress: bool,
     stacklevel: int,
@@ -65,7 +67,7 @@ def survey(
     """
     design, response = (
         DesignPass(table, features, categorical),
-        ResponsePass(model, table, target, special, positive),
+        ResponsePass(family, table, target, special, positive, order),
     )
     names = list(dict.fromkeys([target, *special.values(), *features]))
     length, state = chunk_length(table, names), table.state()

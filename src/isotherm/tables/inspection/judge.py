@@ -11,7 +11,7 @@ from isotherm.errors import must
 from isotherm.tables.checks import is_missing
 from isotherm.tables.convert import text_bytes
 from isotherm.tables.csv_file import CsvFormat
-from isotherm.tables.families import SCALES
+from isotherm.tables.families.registry import family_of
 from isotherm.tables.inspection.column import ColumnFacts
 from isotherm.tables.inspection.facts import TableFacts
 from isotherm.tables.inspection.features import OF_LEVELS, of_feature
@@ -106,7 +106,8 @@ def _proposal(seen: TableFacts, guess: Guess, features: list[str], roles: Mappin
 
 def _usable(seen: TableFacts, roles: Mapping[str, Role], guess: Guess) -> tuple[list[str], list[Finding]]:
     """Return the columns that can be features, one by one, and what was found in all."""
-    reserved = {"intercept", SCALES.get(guess.model or "")}
+    family = None if guess.model is None else family_of(guess.model)
+    reserved = {"intercept", *(() if family is None else (x.name for x in family.auxiliaries))}
     findings = [found(name, "type", "Values of a type that is not read.", LEAVE_OUT) for name in seen.unread]
     features = []
     for name, parts in seen.facts.items():

@@ -3,6 +3,8 @@
 import dataclasses
 
 from isotherm.tables.design import FAR
+from isotherm.tables.families.base import LocationFamily
+from isotherm.tables.families.registry import family_of, proposed
 from isotherm.tables.inspection.column import MAX_LEVELS, ColumnFacts
 from isotherm.tables.inspection.findings import Finding, found
 from isotherm.tables.inspection.roles import CATEGORY, NUMBER, Role
@@ -50,7 +52,8 @@ def of_target(facts: ColumnFacts, role: Role | None) -> Guess:
         fault = f"The target is neither numbers nor classes, of which there may be {MAX_LEVELS}."
         return _none(*findings, found(name, "target", fault, "Choose another with `--target`."))
     guess = _guess(facts, role, levels)
-    if guess.model == "linear" and abs(facts.moments.mean[0]) > FAR * facts.moments.sd[0]:
+    is_standardized = guess.model is not None and isinstance(family_of(guess.model), LocationFamily)
+    if is_standardized and abs(facts.moments.mean[0]) > FAR * facts.moments.sd[0]:
         fault = f"The target is near {facts.moments.mean[0]:g} and varies by {facts.moments.sd[0]:.2g}."
         return _none(*findings, found(name, "far", fault, "Subtract a round number near its mean."))
     return dataclasses.replace(guess, findings=tuple(findings))
@@ -59,11 +62,10 @@ def of_target(facts: ColumnFacts, role: Role | None) -> Guess:
 def _guess(facts: ColumnFacts, role: Role, levels: list[str] | None) -> Guess:
     if levels is not None and len(levels) == 2:
         second = sorted(levels, key=float if role.kind == NUMBER and _all_numbers(levels) else str)[1]
-        return Guess(
-            "logistic", f'it has two values; the model is for the probability of "{visible(second)}"'
-        )
+        why = f'it has two values; the model is for the probability of "{visible(second)}"'
+        return _proposed("two values", why)
     if role.kind == CATEGORY:
-        return Guess("softmax", f"it has {len(levels or [])} classes")
+        return _proposed("classes", f"it has {len(levels or [])} classes")
     low, high = float(facts.moments.low[0]), float(facts.moments.high[0])
     if (
         facts.are_integers
@@ -72,12 +74,17 @@ def _guess(facts: ColumnFacts, role: Role, levels: list[str] | None) -> Guess:
         and levels is not None
         and len(levels) == high
     ):
-        return Guess("softmax", f"it has the whole numbers from 1 to {high:g}", "poisson, if they are counts")
+        return _proposed("whole numbers from 1", f"it has the whole numbers from 1 to {high:g}")
     if facts.are_integers and low in (0, 1):
-        return Guess(
-            "poisson", "it has counts", "negative-binomial, if they vary more; softmax, if they are classes"
-        )
-    return Guess("linear", "it has numbers", "student-t, if some are far out")
+        return _proposed("counts", "it has counts")
+    if low > 0:
+        return _proposed("shares" if high < 1 else "positive numbers", "it has numbers")
+    return _proposed("numbers", "it has numbers")
+
+
+def _proposed(kind: str, why: str) -> Guess:
+    model, alternative = proposed(kind)
+    return Guess(model, why, alternative)
 
 
 def _all_numbers(levels: list[str]) -> bool:

@@ -7,7 +7,7 @@ import pytest
 import isotherm as iso
 from isotherm.chains.advice import about_failure
 from isotherm.draws.record import Arithmetic, Reason
-from isotherm.judging.summary import off
+from isotherm.judging.summary import fixed, off
 from isotherm.printed import beyond
 from support.made_run import made_draws
 
@@ -40,6 +40,23 @@ def tuned(draws, why="few rows suffice"):
     reasons = (Reason("batch_size", "50", why),)
     record = dataclasses.replace(draws.record, arithmetic=Arithmetic("float32"), reasons=reasons)
     return dataclasses.replace(draws, record=record)
+
+
+@pytest.mark.parametrize(
+    ("x", "sd", "shown"),
+    [
+        (0.39421, 0.0112, "0.394"),
+        (6.6412e-05, 2.83e-06, "6.64e-05"),
+        (7.1e-05, 2.83e-06, "7.10e-05"),
+        (1.0000664, 2.83e-06, "1.0000664"),
+        (0.0, 2.83e-06, "0.0e+00"),
+        (12345.6, 300.0, "12,346"),
+        (3.0, 0.0, "3"),
+        (float("inf"), 1.0, "inf"),
+    ],
+)
+def test_a_number_is_shown_with_two_digits_of_its_standard_deviation(x, sd, shown):
+    assert fixed(x, sd) == shown
 
 
 def test_after_a_warm_up_no_setting_is_to_be_changed_that_the_user_did_not_choose():

@@ -112,9 +112,12 @@ class Summary(Printed):
 
 def fixed(x: float, sd: float) -> str:
     """Return `x` with as many decimals as show two digits of its standard deviation."""
-    if not (1e-5 < sd < 1e5) or not math.isfinite(x):
+    if not (0 < sd < 1e5) or not math.isfinite(x):
         return f"{x:.3g}"
-    return f"{x:z,.{max(0, 1 - math.floor(math.log10(sd)))}f}"
+    decimals = 1 - math.floor(math.log10(sd))
+    if sd > 1e-5 or abs(x) >= 1e-3:
+        return f"{x:z,.{min(15, max(0, decimals))}f}"
+    return f"{x:.{max(0, decimals + math.floor(math.log10(abs(x) or sd)))}e}"
 
 
 def summarise(draws: "Draws") -> Summary:

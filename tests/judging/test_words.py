@@ -70,6 +70,15 @@ def test_after_a_warm_up_no_setting_is_to_be_changed_that_the_user_did_not_choos
     assert "raise batch_size or leave it to the warm-up" in tuned(draws, "given; s = 0.1").summary().verdict
 
 
+def test_settings_from_a_short_run_are_less_certain_and_the_verdict_says_so():
+    draws = made_draws()
+    assert "iso.diagnose" not in draws.summary().verdict
+    record = dataclasses.replace(draws.record, reasons=(Reason("start", "4 points", "found by Adam"),))
+    verdict = dataclasses.replace(draws, record=record).summary().verdict
+    assert verdict.startswith("No fault found")
+    assert verdict.endswith("less certain than usual. Check them with `iso.diagnose(draws)`.")
+
+
 def test_a_chain_that_failed_after_a_warm_up_asks_for_no_change_of_its_settings():
     traits = iso.SGNHT(step_size=0.1, friction=1.0).traits
     for s in (None, 0.1, 30.0):

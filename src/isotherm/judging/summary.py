@@ -152,6 +152,11 @@ def summarise(draws: "Draws") -> Summary:
     mixing = _about_mixing([*rows, *derived], len(chains))
     problems = [*about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
     verdict = _no_fault(summary)
+    if draws.record.is_explored:
+        verdict += (
+            " The posterior is far from normal, or has many parameters: the settings come from a short run and are "
+            "less certain than usual. Check them with `iso.diagnose(draws)`."
+        )
     if draws.record.s is None:
         verdict += " The gradient noise, which limits the step, was not measured."
     if (arithmetic := draws.record.arithmetic) is not None and arithmetic.why_not_float64 is not None:

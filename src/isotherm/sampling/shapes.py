@@ -92,8 +92,8 @@ class _Shapes(eqx.Module):
         if self.error is not None:
             self.error.add_note(
                 "This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` "
-                f"({tree.shapes(position, 'init')}) and of {self._rows} of `data`. For one start per chain, give every "
-                f"leaf a leading axis of {num_chains}."
+                f"({tree.shapes(position, 'init')}) and of {self._rows} of `data`. For one start per chain, give "
+                f"every leaf a leading axis of {num_chains}."
             )
             for repair in _repairs(self.error, position):
                 self.error.add_note(repair)

@@ -75,7 +75,10 @@ def _guess(facts: ColumnFacts, role: Role, levels: list[str] | None) -> Guess:
         return Guess("softmax", f"it has the whole numbers from 1 to {high:g}", "poisson, if they are counts")
     if facts.are_integers and low in (0, 1):
         return Guess(
-            "poisson", "it has counts", "negative-binomial, if they vary more; softmax, if they are classes"
+            "poisson",
+            "it has counts",
+            "negative-binomial, if they vary more; softmax, if they are classes. If rows were observed for different "
+            'times, add `exposure = "COLUMN"` under [data]',
         )
     return Guess("linear", "it has numbers", "student-t, if some are far out")
 

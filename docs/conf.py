@@ -66,7 +66,7 @@ MODULES = {
     "isotherm.extend": (
         *("Sampler", "LangevinSampler", "MomentumSampler", "AdaptiveLangevin", "Traits", "Thermostat"),
         *("Gradient", "Covariance", "Operator", "MinibatchPlan", "Preconditioner", "Kernel", "Visit"),
-        *("Batch", "Needs", "GradientEstimate", "State", "Info", "Temperatures", "Status"),
+        *("Batch", "Needs", "GradientEstimate", "State", "Info", "Temperatures", "Status", "status_of"),
     ),
 }
 

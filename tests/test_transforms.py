@@ -107,6 +107,25 @@ def test_a_start_outside_the_support_is_refused(init, transforms, message):
         iso.Bounded(1.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("transforms", "message"),
+    [
+        (
+            {"w": None, "sgima": iso.Positive()},
+            "there is no parameter `sgima`; `s` is missing. Write `None` for a",
+        ),
+        ({"s": iso.Positive()}, "do not: `w` is missing"),
+        ({"s": iso.Positive(), "w": None, "v": None}, "do not: there is no parameter `v`"),
+    ],
+)
+def test_transforms_of_other_parameters_are_named(transforms, message):
+    posterior = iso.Posterior(lambda p, row: -row * p["s"], transforms=transforms)
+    with pytest.raises(ValueError, match=message):
+        iso.sample(
+            posterior, np.ones(5, np.float32), {"s": 1.0, "w": 0.0}, sampler=iso.SGLD(1e-3), batch_size=2
+        )
+
+
 @pytest.mark.slow
 def test_draws_and_moments_are_of_the_constrained_parameters():
     """The rate of exponential data is Gamma(N + 1, sum x + 1), and shares of counts are Dirichlet. Uses defaults."""

@@ -36,7 +36,7 @@ Needs.EXACT = Needs(contrasts="exact")
 
 
 class Status(enum.IntEnum):
-    """Whether a chain is running or why it stopped. The driver turns it into a sentence."""
+    """Whether a chain is running or why it stopped: `RUNNING`, `NON_FINITE`. The driver turns it into a sentence."""
 
     RUNNING = 0
     NON_FINITE = 1

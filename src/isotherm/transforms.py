@@ -255,6 +255,20 @@ class Constraint(Readable, eqx.Module):
         parts = self._map(lambda t, x: jnp.sum(t.log_abs_det_jacobian(x, t(x))), free, other=jnp.zeros(()))
         return sum(jax.tree.leaves(parts), start=jnp.zeros(()))
 
+    def misfit(self, params: PyTree) -> str:
+        """How the keys of two dictionaries differ, in words; empty if they do not, or if there are none."""
+        if not (isinstance(self.transforms, dict) and isinstance(params, dict)):
+            return ""
+        unknown, missing = (
+            ", ".join(f"`{key}`" for key in one if key not in other)
+            for one, other in ((self.transforms, params), (params, self.transforms))
+        )
+        parts = [f"there is no parameter {unknown}"] if unknown else []
+        parts += (
+            [f"{missing} is missing. Write `None` for a parameter without a transform"] if missing else []
+        )
+        return "; ".join(parts) + "." if parts else ""
+
     def _map(self, f: Any, params: PyTree, other: Array | None = None) -> PyTree:
         keep = lambda x: x if other is None else other
 

@@ -185,3 +185,8 @@ def name_of(path: tuple[Any, ...]) -> str:
 def named_leaves(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[str, Any]]:
     """Pairs of leaf name and leaf, in flattening order."""
     return [(name_of(path), x) for path, x in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_leaf)]
+
+
+def shapes(tree: PyTree, bare: str) -> str:
+    """The shapes of the leaves with their names, for a message. A tree that is one array is called `bare`."""
+    return ", ".join(f"{name or bare}: {x.shape}" for name, x in named_leaves(tree))

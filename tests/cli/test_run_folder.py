@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from isotherm.cli.folder import DIAGNOSIS, DRAWS, read_run, write_run
+from isotherm.cli.folder import DIAGNOSIS, DRAWS, read_run, read_settings, write_run
 from isotherm.draws.record import About
 from isotherm.errors import DamagedFileError
 from support.made_run import made_diagnosis, made_draws
@@ -16,6 +16,15 @@ def written(folder, draws):
     draws.save(folder / DRAWS)
     write_run(folder, draws, draws.summary(), made_diagnosis(draws))
     return folder
+
+
+def test_a_store_of_python_is_named_as_such(tmp_path):
+    (tmp_path / "call.iso").touch()
+    for read in (read_run, read_settings):
+        with pytest.raises(FileNotFoundError, match=r"holds a run of Python.*`iso\.resume\(.*`iso\.report\("):
+            read(tmp_path)
+        with pytest.raises(FileNotFoundError, match="not the folder of a run: it has no"):
+            read(tmp_path / "none")
 
 
 @pytest.mark.slow

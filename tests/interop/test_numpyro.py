@@ -306,7 +306,11 @@ BAD = {
         (X, Y),
         "without a latent variable for each row; got the site 'z'",
     ),
-    "discrete": (discrete, (X, Y), "continuous in its latent sites.*discrete site 'k'. Sum it out"),
+    "discrete": (
+        discrete,
+        (X, Y),
+        "continuous in its latent sites.*discrete site 'k'. If it is observed, pass",
+    ),
     "no plate": (
         no_plate,
         (X, Y),
@@ -369,7 +373,11 @@ BAD = {
     ),
     "column": (column_observed, (X, Y), r"in the shape of their distribution; got shape \(12, 1\) at 'y'"),
     "one row": (centred, (X[:1], Y[:1]), "`size` of plate `data` must be at least 2 rows; got 1"),
-    "args": (centred, X, "`args` must be a tuple of the model's arguments; got an array.*write `.x,.`"),
+    "args": (
+        centred,
+        X,
+        "`args` must be a tuple of the model's arguments; got an array.*by position: write `.x, y.`",
+    ),
     "no function": (3, (X, Y), "`model` must be a function"),
 }
 
@@ -389,6 +397,19 @@ def test_models_that_minibatches_cannot_sample_are_refused(model, args, message)
         iso.interop.numpyro.posterior(model, args)
     text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert re.search(message, text), text
+
+
+def test_frames_of_pandas_are_arrays():
+    import pandas as pd
+
+    def model(x, y):
+        slope = numpyro.sample("slope", dist.Normal(0, 1).expand([2]).to_event(1))
+        normal_rows(y, x @ slope)
+
+    of_frames = iso.interop.numpyro.posterior(model, (pd.DataFrame(X), pd.Series(Y)))
+    of_arrays = iso.interop.numpyro.posterior(model, (X, Y))
+    for name, values in of_arrays.data.items():
+        np.testing.assert_array_equal(of_frames.data[name], values)
 
 
 def test_bad_names_are_refused():

@@ -7,7 +7,7 @@ import pytest
 import isotherm as iso
 from isotherm.chains.advice import about_failure
 from isotherm.draws.record import Arithmetic, Reason
-from isotherm.judging.summary import off
+from isotherm.judging.summary import fixed, off
 from isotherm.printed import beyond
 from support.made_run import made_draws
 
@@ -42,6 +42,23 @@ def tuned(draws, why="few rows suffice"):
     return dataclasses.replace(draws, record=record)
 
 
+@pytest.mark.parametrize(
+    ("x", "sd", "shown"),
+    [
+        (0.39421, 0.0112, "0.394"),
+        (6.6412e-05, 2.83e-06, "6.64e-05"),
+        (7.1e-05, 2.83e-06, "7.10e-05"),
+        (1.0000664, 2.83e-06, "1.0000664"),
+        (0.0, 2.83e-06, "0.0e+00"),
+        (12345.6, 300.0, "12,346"),
+        (3.0, 0.0, "3"),
+        (float("inf"), 1.0, "inf"),
+    ],
+)
+def test_a_number_is_shown_with_two_digits_of_its_standard_deviation(x, sd, shown):
+    assert fixed(x, sd) == shown
+
+
 def test_after_a_warm_up_no_setting_is_to_be_changed_that_the_user_did_not_choose():
     draws = made_draws()
     draws.stats["configurational_temperature"][:] = 2.0
@@ -51,6 +68,15 @@ def test_after_a_warm_up_no_setting_is_to_be_changed_that_the_user_did_not_choos
     assert "step_size" not in verdict
     assert "batch_size" not in verdict
     assert "raise batch_size or leave it to the warm-up" in tuned(draws, "given; s = 0.1").summary().verdict
+
+
+def test_settings_from_a_short_run_are_less_certain_and_the_verdict_says_so():
+    draws = made_draws()
+    assert "iso.diagnose" not in draws.summary().verdict
+    record = dataclasses.replace(draws.record, reasons=(Reason("start", "4 points", "found by Adam"),))
+    verdict = dataclasses.replace(draws, record=record).summary().verdict
+    assert verdict.startswith("No fault found")
+    assert verdict.endswith("less certain than usual. Check them with `iso.diagnose(draws)`.")
 
 
 def test_a_chain_that_failed_after_a_warm_up_asks_for_no_change_of_its_settings():

@@ -140,6 +140,26 @@ def test_bad_input_is_refused_before_anything_is_trained(monkeypatch, arguments,
         iso.networks.fit(eqx.nn.MLP(2, "scalar", 5, 1, key=key()), **given, progress=False)
 
 
+@pytest.mark.parametrize(
+    ("likelihood", "y", "message"),
+    [
+        (
+            "categorical",
+            np.arange(200) % 3 + 1,
+            "`y` must be a class from 0 to 2, as the module has 3 outputs.*got 3. Number",
+        ),
+        ("bernoulli", np.arange(200) % 2 * 2 - 1, "`y` must be 0 or 1, in every row; got -1"),
+        ("poisson", np.full(200, 0.5), "`y` must be a count, in every row; got 0.5"),
+    ],
+)
+def test_outcomes_that_the_likelihood_does_not_know_are_named(likelihood, y, message):
+    outputs = 3 if likelihood == "categorical" else "scalar"
+    with pytest.raises(ValueError, match=message):
+        iso.networks.fit(
+            eqx.nn.MLP(2, outputs, 5, 1, key=key()), waves(200)[0], y, likelihood, progress=False
+        )
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_chains_that_there_are(monkeypatch):
     """The second chain is ended in its burn-in, and the third is never begun."""

@@ -58,6 +58,7 @@ def test_scores_of_several_networks_are_averaged():
     both = averaged("both", each)
     assert both.loss == pytest.approx(np.mean([x.loss for x in each]))
     assert both.accuracy == pytest.approx(np.mean([x.accuracy for x in each]))
+    assert repr(both).startswith(f"Score(both: loss {both.loss:.4f} ± ")
     assert averaged("none", [score("", np.ones(3), None, y)] * 2).accuracy is None
 
 

@@ -49,6 +49,7 @@ def test_of_many_parameters_the_worst_are_shown_and_the_title_says_so(tmp_path):
     assert "8 of 41 parameters, those with the largest R-hat" in figure.get_suptitle()
     path = plots.save(figure, tmp_path / "deep" / "traces.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+    assert plots.save(figure, str(path)) == path
     assert plt.get_fignums() == []
 
 

@@ -167,6 +167,13 @@ def test_bad_input_is_refused(options, error, message, as_a_user):
         iso.predict(given.pop("draws"), given.pop("f"), given.pop("x"), **given)
 
 
+def test_an_error_of_the_function_names_the_shapes_it_was_called_with():
+    with pytest.raises(KeyError) as caught:
+        iso.predict(made(PARAMS), lambda p, x: x["a"] * p["none"], X)
+    (note,) = [note for note in caught.value.__notes__ if "one draw" in note]
+    assert all(f"{name}: " in note for name in ("a", "b", "c"))
+
+
 def normal(batched):
     """Rows of N(m, 1), where m has a transform."""
     value = lambda p, y: -0.5 * (y - p["m"]) ** 2 - 0.5 * jnp.log(2 * jnp.pi)

@@ -276,6 +276,34 @@ def test_an_error_of_the_model_names_the_shapes_it_was_called_with():
     assert any("and of a batch of 2 rows of `data`" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.parametrize(
+    ("log_likelihood", "init", "words"),
+    [
+        (
+            lambda p, d: d @ p["w"],
+            {"w": [0.0, 1.0]},
+            "`init.w` is a list of 2 numbers, which are 2 parameters",
+        ),
+        (
+            lambda t, d: np.log(np.abs(t[0])),
+            INIT,
+            "use `jax.numpy` and `jax.scipy` in place of NumPy and SciPy",
+        ),
+        (lambda t, d: t[0] if t[1] > 0 else t[1], INIT, "`jnp.where` in place of `if`"),
+    ],
+)
+def test_an_error_of_the_model_says_how_to_repair_its_common_causes(log_likelihood, init, words):
+    with pytest.raises(TypeError) as caught:
+        call(model=(posterior(log_likelihood), DATA, init))
+    assert any(words in note for note in caught.value.__notes__)
+
+
+def test_arrays_of_unequal_length_are_refused_in_double_precision_too():
+    data = {"x": np.zeros((40, 2)), "y": np.zeros(39)}
+    with pytest.raises(ValueError, match=r"same number of rows; `data.x` has 40, `data.y` has 39"):
+        iso.sample(NORMAL, data, INIT, progress=False)
+
+
 @pytest.mark.slow
 def test_start_per_chain_is_inferred_from_shapes():
     model = posterior(lambda t, d: -0.5 * jnp.dot(d - t, d - t))

@@ -80,7 +80,10 @@ def about_failure(
     """
     if tuned:
         noise = "was not measured" if s is None else f"was s = {s:.3g}"
-        return f"the gradient noise {noise}.{hot} Check the model and the data, {ANOTHER_WAY}."
+        return (
+            f"the gradient noise {noise}.{hot} Check the model and the data (a log-likelihood of the wrong sign, "
+            f"such as a loss, has this effect), {ANOTHER_WAY}."
+        )
     if s is None:
         return f"the gradient noise s was not measured.{hot} Halve step_size (now {h:.3g})."
     excess = too_noisy(traits, s, h, n, N)

@@ -84,11 +84,23 @@ def read_settings(folder: Path) -> "tuple[Spec, int, float]":
 
     path = folder / SETTINGS
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {SETTINGS}")
+        raise _not_a_run(folder, f"it has no {SETTINGS}")
     content = read_json(path, SAMPLE_AGAIN)
     with refusing_damage(path, SAMPLE_AGAIN):
         spec = Spec(**content["spec"] | {"folder": Path(content["spec"]["folder"])})
         return spec, int(content["seed"]), float(content["effort"])
+
+
+def _not_a_run(folder: Path, missing: str) -> FileNotFoundError:
+    """Return the error for a folder that `isotherm sample` did not write."""
+    from isotherm.store.saved import parts
+
+    if next(parts(folder), None) is not None:
+        return FileNotFoundError(
+            f"{folder} holds a run of Python, which the command cannot go on with: it has neither the model nor the "
+            f'data. Call `iso.resume("{folder}", posterior, data)`, or `iso.report(iso.load("{folder}"), "report.html")`'
+        )
+    return FileNotFoundError(f"{folder} is not the folder of a run: {missing}")
 
 
 def _digest(draws: "Draws") -> str:
@@ -118,7 +130,7 @@ def read_run(folder: Path) -> "tuple[Draws, Summary, Diagnosis | None]":
 
     path = folder / DRAWS if (folder / DRAWS).is_file() else folder / STORE
     if not path.exists():
-        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {DRAWS} and no {STORE}")
+        raise _not_a_run(folder, f"it has no {DRAWS} and no {STORE}")
     draws = iso.load(path)
     if {"model", "levels"} <= draws.about.model.keys():
         with refusing_damage(path, SAMPLE_AGAIN):

@@ -21,7 +21,7 @@ def add_validate(commands: Subparsers) -> None:
         example=_EXAMPLE,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a fifth of the rows, with shorter chains: about two minutes"
+        "--quick", action="store_true", help="a sixth of the rows, with shorter chains: about three minutes"
     )
     parser.add_argument(
         "--out",
@@ -41,8 +41,9 @@ def add_validate(commands: Subparsers) -> None:
     parser.add_argument(
         "--sampler",
         metavar="FILE.PY:FUNCTION",
-        help="measure a sampler of your own: FUNCTION takes step sizes, friction and mass (see CONTRIBUTING.md); or "
-        "PACKAGE:CLASS, or a name from the entry points isotherm.samplers of installed packages",
+        help="measure a sampler of your own: FUNCTION takes step sizes, friction and mass and returns the "
+        "sampler; or PACKAGE:CLASS, called with those of step_size, friction and mass that it has a field for; or a "
+        "name from the entry points isotherm.samplers of installed packages",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.set_defaults(run=validate)
@@ -89,7 +90,7 @@ def validate(options: argparse.Namespace) -> int:
 
 _EXAMPLE = """\
 examples:
-  isotherm validate --quick             # about two minutes
+  isotherm validate --quick             # about three minutes
   isotherm validate --list              # names of the rows
   isotherm validate --only "logistic"   # only rows whose name contains this
 """

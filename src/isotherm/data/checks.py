@@ -126,7 +126,7 @@ def needs_float64(arrays: Sequence[Array | np.ndarray]) -> bool:
     times the ratio of signal and noise.
     """
     arrays = [x for x in arrays if x.dtype == np.float64 and len(x) >= 2]
-    if not arrays:
+    if not arrays or any(len(x) != len(arrays[0]) for x in arrays):  # unequal lengths are refused later
         return False
     width = sum(max(1, math.prod(x.shape[1:])) for x in arrays)
     index = evenly(len(arrays[0]), min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLE // width)))

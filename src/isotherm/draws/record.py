@@ -126,6 +126,11 @@ class RunRecord(Printed):
         return self.arithmetic is not None
 
     @property
+    def is_explored(self) -> bool:
+        """Whether the warm-up chose from a short run of the sampler, and not from the Hessian at the mode."""
+        return any(reason.choice == "start" for reason in self.reasons)
+
+    @property
     def remedy(self) -> str:
         """What to change first if variances are off. After a warm-up, it names no setting that you did not choose."""
         if not self.is_tuned:

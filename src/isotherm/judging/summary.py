@@ -112,9 +112,12 @@ class Summary(Printed):
 
 def fixed(x: float, sd: float) -> str:
     """Return `x` with as many decimals as show two digits of its standard deviation."""
-    if not (1e-5 < sd < 1e5) or not math.isfinite(x):
+    if not (0 < sd < 1e5) or not math.isfinite(x):
         return f"{x:.3g}"
-    return f"{x:z,.{max(0, 1 - math.floor(math.log10(sd)))}f}"
+    decimals = 1 - math.floor(math.log10(sd))
+    if sd > 1e-5 or abs(x) >= 1e-3:
+        return f"{x:z,.{min(15, max(0, decimals))}f}"
+    return f"{x:.{max(0, decimals + math.floor(math.log10(abs(x) or sd)))}e}"
 
 
 def summarise(draws: "Draws") -> Summary:
@@ -149,6 +152,11 @@ def summarise(draws: "Draws") -> Summary:
     mixing = _about_mixing([*rows, *derived], len(chains))
     problems = [*about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
     verdict = _no_fault(summary)
+    if draws.record.is_explored:
+        verdict += (
+            " The posterior is far from normal, or has many parameters: the settings come from a short run and are "
+            "less certain than usual. Check them with `iso.diagnose(draws)`."
+        )
     if draws.record.s is None:
         verdict += " The gradient noise, which limits the step, was not measured."
     if (arithmetic := draws.record.arithmetic) is not None and arithmetic.why_not_float64 is not None:

@@ -17,7 +17,7 @@ from isotherm.judging.summary import about_the_kinetic_temperature, about_the_ru
 from isotherm.keys import as_key
 from isotherm.networks import judged
 from isotherm.networks.chains import Plan, chain
-from isotherm.networks.inputs import checked, network_of, split
+from isotherm.networks.inputs import check_outcomes, checked, network_of, split
 from isotherm.networks.judged import Score
 from isotherm.networks.priors import is_adjustable, widened
 from isotherm.networks.scoring import mean_of, scores_of, table
@@ -133,6 +133,8 @@ def fit(
         check_flag(name, value)
     key = as_key(seed)
     rows, held = split(x, y, held_out, jax.random.fold_in(key, 0))
+    for part in (rows, held):
+        check_outcomes(net, part)
     plan = plan.for_rows(len(rows["y"]))
     plan.check(net, rows)
     each = len(rows["y"]) // plan.batch_size

@@ -10,6 +10,7 @@ from jaxtyping import Array, Key, PyTree
 
 from isotherm.data.rows import checked_rows
 from isotherm.errors import must
+from isotherm.interop.likelihoods import bernoulli, categorical, poisson
 from isotherm.interop.networks import Network
 
 _HELD_OUT, _FEWEST_HELD_OUT = 2000, 20
@@ -53,6 +54,27 @@ def split(
     order = np.asarray(jax.random.permutation(key, N))
     part = lambda index: jax.tree.map(lambda leaf: jnp.asarray(leaf[index]), rows)
     return part(order[count:]), part(order[:count])
+
+
+def check_outcomes(net: Network, rows: dict[str, Any]) -> None:
+    """Raise if an outcome is not one that the likelihood knows, such as a class beyond the outputs of the module."""
+    y, density = np.asarray(rows["y"]), net.likelihood.density
+    if density is categorical and np.issubdtype(y.dtype, np.integer):
+        one = jax.tree.map(lambda leaf: leaf[:1], rows["x"])
+        classes = jax.eval_shape(net.apply, net.init, one).shape[-1]
+        wrong, rule = (
+            (y < 0) | (y >= classes),
+            f"a class from 0 to {classes - 1}, as the module has {classes} outputs",
+        )
+        repair = "Number the classes from 0, or give the module an output for each."
+    elif density is bernoulli:
+        wrong, rule, repair = (y != 0) & (y != 1), "0 or 1", "Write `y > 0` for classes -1 and 1."
+    elif density is poisson:
+        wrong, rule, repair = (y < 0) | (y != np.round(y)), "a count", "Counts are whole numbers from 0."
+    else:
+        return
+    if wrong.any():
+        raise must("y", f"{rule}, in every row", y[wrong].ravel()[0], repair)
 
 
 def checked(x: PyTree, y: Any) -> dict[str, Any]:

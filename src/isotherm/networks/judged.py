@@ -28,6 +28,13 @@ class Score(NamedTuple):
     accuracy: float | None = None
     calibration_error: float | None = None
 
+    def __repr__(self) -> str:
+        accuracy = "" if self.accuracy is None else f", accuracy {self.accuracy:.4f}"
+        calibration = (
+            "" if self.calibration_error is None else f", calibration error {self.calibration_error:.4f}"
+        )
+        return f"Score({self.name}: loss {self.loss:.4f} ± {self.error:.4f}{accuracy}{calibration})"
+
     @property
     def loss(self) -> float:
         """Minus the log of the probability of an outcome, averaged over the rows."""

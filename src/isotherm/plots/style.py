@@ -121,8 +121,9 @@ def literal(setter: Callable[..., Any], text: str, **options: Any) -> None:
     setter(visible(text), parse_math=False, usetex=False, **options)
 
 
-def save(figure: "Figure", path: Path) -> Path:
+def save(figure: "Figure", path: str | Path) -> Path:
     """Write the figure as a PNG, at a resolution for screen and print. Creates the folder if needed."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160, metadata={"Software": "isotherm"})
     return path

@@ -251,7 +251,14 @@ def _output_size(
     one = jax.tree.map(lambda a: jnp.asarray(a[0]), params)
     dtype = jax.dtypes.canonicalize_dtype
     few = jax.tree.map(lambda a: jax.ShapeDtypeStruct((rows, *a.shape), dtype(a.dtype)), like)
-    out = eqx.filter_eval_shape(_at, f, one, few, key)
+    try:
+        out = eqx.filter_eval_shape(_at, f, one, few, key)
+    except Exception as error:  # the user's function may raise anything
+        error.add_note(
+            f"This was raised with the parameters of one draw ({tree.shapes(one, 'params')}) and {rows} rows "
+            f"({tree.shapes(few, 'x')})."
+        )
+        raise
     if not isinstance(out, jax.ShapeDtypeStruct) or out.shape[:1] != (rows,):
         got = out.shape if isinstance(out, jax.ShapeDtypeStruct) else f"a {type(out).__name__}"
         raise ValueError(

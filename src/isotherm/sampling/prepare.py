@@ -105,7 +105,7 @@ def freed(init: PyTree, posterior: Posterior, argument: str = "init") -> PyTree[
     except OutsideSupportError:
         raise
     except Exception as error:
-        reason = str(error).partition("\n")[0][:300]
+        reason = constraint.misfit(position) or str(error).partition("\n")[0][:300]
         raise type(error)(
             f"`transforms` must have the structure of `{argument}`, or be a prefix of it, and its shapes must fit; "
             f"they do not: {reason}"

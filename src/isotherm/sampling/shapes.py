@@ -1,5 +1,6 @@
 """Checks that the log-density accepts the shapes of `init` and of the rows, with or without a chain axis."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -89,12 +90,13 @@ class _Shapes(eqx.Module):
 
     def raise_if_unfit(self, position: PyTree, num_chains: int) -> None:
         if self.error is not None:
-            shapes = ", ".join(f"{n or 'init'}: {x.shape}" for n, x in tree.named_leaves(position))
             self.error.add_note(
                 "This was raised by `log_likelihood` or `log_prior` when called with the shapes of `init` "
-                f"({shapes}) and of {self._rows} of `data`. For one start per chain, give every leaf a leading axis "
-                f"of {num_chains}."
+                f"({tree.shapes(position, 'init')}) and of {self._rows} of `data`. For one start per chain, give "
+                f"every leaf a leading axis of {num_chains}."
             )
+            for repair in _repairs(self.error, position):
+                self.error.add_note(repair)
             raise self.error
         if (complaint := self._complaint()) is not None:
             name, rule, got = complaint
@@ -106,6 +108,29 @@ class _Shapes(eqx.Module):
             per_row = name == "log_likelihood" and not self.batched and getattr(got, "shape", ()) != ()
             repair = "For a function of a whole batch, pass `batched=True`." if per_row else ""
             raise TypeError(f"`{name}` must return {rule}; got {shown}. {repair}".rstrip())
+
+
+_NOT_TRACED = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
+
+
+def _repairs(error: Exception, position: PyTree) -> Iterator[str]:
+    """Yield what to change, if the error or `init` shows a common cause."""
+    if isinstance(error, _NOT_TRACED):
+        yield (
+            "Both functions are compiled: use `jax.numpy` and `jax.scipy` in place of NumPy and SciPy, and "
+            "`jnp.where` in place of `if`."
+        )
+    for name, x in tree.named_leaves(position, is_leaf=_is_list_of_numbers):
+        if _is_list_of_numbers(x):
+            label = f"init.{name}" if name else "init"
+            yield (
+                f"`{label}` is a list of {len(x)} numbers, which are {len(x)} parameters. For one array, write "
+                "`jnp.array([...])`."
+            )
+
+
+def _is_list_of_numbers(x: Any) -> bool:
+    return type(x) in (list, tuple) and len(x) > 0 and all(hasattr(y, "ndim") and y.ndim == 0 for y in x)
 
 
 def _log_density_shapes(posterior: Posterior, position: PyTree, data: PyTree) -> _Shapes:

@@ -104,8 +104,11 @@ class Levels:
             row, example = self._example
             rule = f"a column of numbers, or of text with at most {_MAX_LEVELS} different values"
             where = f"The column has more, such as this one in row {row + 1}."
-            repair = "If it holds names, list it in `exclude`. For effects of many groups, name a model of your own: "
-            raise must(self.name, rule, example, f"{where} {repair}`function` in place of `model` in a spec.")
+            repair = (
+                "If it holds numbers with a unit or a currency, list it in `numbers`; if names, in `exclude`."
+            )
+            own = "For effects of many groups, name a model of your own: `function` in place of `model` in a spec."
+            raise must(self.name, rule, example, f"{where} {repair} {own}")
         values = [np.float64(v) if self._is_float and isinstance(v, np.integer) else v for v in self._counts]
         texts = [level_text(value) for value in values]
         if len(set(texts)) < len(texts):

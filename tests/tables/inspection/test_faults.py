@@ -217,6 +217,7 @@ def test_the_target_suggests_a_model_that_runs(values, model, why, tmp_path):
     result = inspected(tmp_path, clean().assign(y=values))
     assert (result.guess.model, result.ok) == (model, True)
     assert why in result.guess.why
+    assert ('`exposure = "COLUMN"`' in result.guess.alternative) == (model == "poisson")
 
 
 @pytest.mark.parametrize(

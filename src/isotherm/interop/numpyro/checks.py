@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from isotherm.data.leaves import as_numbers
 from isotherm.data.sources.base import Source
 from isotherm.errors import must
 from isotherm.interop.numpyro.run import Arguments, DryRun, Trial, is_array, row_leaves
@@ -25,7 +26,7 @@ def check_call(model: Any, args: Any) -> None:
             "args",
             "a tuple of the model's arguments",
             args,
-            "For a single one write `(x,)`.",
+            "They are passed by position: write `(x, y)`, or `(x,)` for a single one.",
             error=TypeError,
         )
     if any(isinstance(arg, Source) for arg in args):
@@ -36,6 +37,15 @@ def check_call(model: Any, args: Any) -> None:
             "Then pass the source to `iso.sample(model.posterior, source, model.init)`.",
             error=TypeError,
         )
+
+
+def as_arrays(model: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with series and frames of pandas or polars as arrays."""
+    leaves = [
+        as_numbers(f"args.{name}", leaf) if hasattr(leaf, "to_numpy") else leaf
+        for _, name, leaf in row_leaves(model, args)
+    ]
+    return jax.tree.unflatten(jax.tree.structure(args), leaves)
 
 
 def check_run(run: DryRun) -> None:
@@ -60,7 +70,8 @@ def check_run(run: DryRun) -> None:
             raise _bad(
                 "continuous in its latent sites, since sampling needs gradients",
                 f"the discrete site {name!r}",
-                "Sum it out, for example with `dist.MixtureSameFamily` or a `numpyro.factor` of a `logsumexp`.",
+                "If it is observed, pass its values, since `obs` is `None`. Else sum it out, for example with "
+                "`dist.MixtureSameFamily` or a `numpyro.factor` of a `logsumexp`.",
             )
     if run.draws_numbers:
         raise _bad(
@@ -220,7 +231,7 @@ def _raise_if_failed(run: DryRun, where: str = "on the shapes of `args`") -> Non
         raise _bad(
             "one whose shapes and branches do not depend on values in arrays",
             type(error).__name__,
-            "Pass sizes, such as the number of groups, as integers.",
+            "Pass sizes, such as the number of groups, as integers, and use `jax.numpy` in place of NumPy.",
         ) from error
     error.add_note(f"This was raised by the model, run {where}.")
     raise error

@@ -101,12 +101,13 @@ def posterior(
 
     **Arguments:**
 
-    - `model`, `args`: `model(*args)` runs the model. Arguments may be pytrees.
+    - `model`, `args`: `model(*args)` runs the model. Arguments may be pytrees; frames of pandas become arrays.
     - `data_plate`: the name of the plate of rows. `None` takes the only plate with observed sites.
     - `rows`: names of the arguments that hold rows. `None` takes every array whose leading axis is as long as the
       plate; other arguments are constants.
     """
     checks.check_call(model, args)
+    args = checks.as_arrays(model, tuple(args))
     whole = DryRun(model, as_shapes(tuple(args)))
     checks.check_run(whole)
     plate, size = checks.data_plate_of(whole, data_plate)

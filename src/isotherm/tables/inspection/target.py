@@ -11,6 +11,7 @@ from isotherm.tables.inspection.roles import CATEGORY, NUMBER, Role
 from isotherm.text import visible
 
 _MOST_CLASSES = 10  # of whole numbers from 1
+_EXPOSURE = '. If rows were observed for different times, add `exposure = "COLUMN"` under [data]'
 _NAMES = ("target", "y", "label", "class", "outcome", "response")
 
 
@@ -76,15 +77,15 @@ def _guess(facts: ColumnFacts, role: Role, levels: list[str] | None) -> Guess:
     ):
         return _proposed("whole numbers from 1", f"it has the whole numbers from 1 to {high:g}")
     if facts.are_integers and low in (0, 1):
-        return _proposed("counts", "it has counts")
+        return _proposed("counts", "it has counts", _EXPOSURE)
     if low > 0:
         return _proposed("shares" if high < 1 else "positive numbers", "it has numbers")
     return _proposed("numbers", "it has numbers")
 
 
-def _proposed(kind: str, why: str) -> Guess:
+def _proposed(kind: str, why: str, hint: str = "") -> Guess:
     model, alternative = proposed(kind)
-    return Guess(model, why, alternative)
+    return Guess(model, why, alternative + hint)
 
 
 def _all_numbers(levels: list[str]) -> bool:

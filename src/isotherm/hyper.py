@@ -107,7 +107,7 @@ def scheduled(schedule: Schedule, label: str, step: int = 0) -> Any:
     try:
         value = schedule(jnp.asarray(step))
         if numeric(value) is not None:  # other types are refused by the check of the value
-            jax.eval_shape(schedule, jax.ShapeDtypeStruct((), int))
+            jax.eval_shape(schedule, jnp.asarray(step))
     except Exception as error:
         error.add_note(
             f"This was raised by the schedule `{label}`, which is called with the step number as an integer array of "

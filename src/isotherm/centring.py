@@ -81,7 +81,7 @@ class Centring(Readable, eqx.Module):
     def _factor(self, at: "_At") -> list[list[Array]]:
         """Return K."""
         inverse = jnp.linalg.inv(prior_factor(at.params, self.scale, self.correlations, self.mode.shape[1]))
-        return cholesky(self._information_ratio(at) * self.information + inverse.T @ inverse)
+        return cholesky(self._information_ratio(at) * self.information + (inverse.T @ inverse)[None])
 
 
 class _At(NamedTuple):

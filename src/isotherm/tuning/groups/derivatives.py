@@ -28,11 +28,11 @@ class Blocks(NamedTuple):
 
     value: Float[Array, ""]
     dense: Float[Array, " p"]
-    levels: list[Float[Array, "L q"]]
+    levels: list[Array]
     dense_dense: Float[Array, "p p"]
-    levels_levels: list[Float[Array, "L q q"]]
-    levels_dense: list[Float[Array, "L q p"]]
-    between: list[Float[Array, "pairs q r"]]
+    levels_levels: list[Array]
+    levels_dense: list[Array]
+    between: list[Array]
 
 
 def blocks(

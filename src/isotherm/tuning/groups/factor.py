@@ -13,7 +13,7 @@ from isotherm.tuning.newton import whitening
 
 _FLOOR = 1e-10  # smallest eigenvalue of a level's block, relative to its diagonal
 
-Inner = tuple[Float[np.ndarray, "h ..."], Float[np.ndarray, "G q ..."]]  # vectors over head and largest group
+Inner = tuple[np.ndarray, np.ndarray]  # vectors over head and largest group
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class Arrow:
     group_inverse: Float[np.ndarray, "G q q"]
     head_root: Float[np.ndarray, "h h"]
     head_inverse: Float[np.ndarray, "h h"]
-    information: list[Float[np.ndarray, "L q q"]]
+    information: list[np.ndarray]
     rows_depend: Bool[np.ndarray, " o"]
-    between: list[Float[np.ndarray, "pairs q r"]]
+    between: list[np.ndarray]
 
     def expected(self, head: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "G q ..."]:
         """Return how levels follow the head: minus the inverse of their blocks times the border times the head."""

@@ -44,7 +44,7 @@ class Center:
     arrow: Arrow
     curvature: Float[np.ndarray, "o o"]
     by_outer: Inner
-    information_slopes: list[Float[np.ndarray, " o"]]
+    information_slopes: list[np.ndarray]
     distance: float
     passes: float
 
@@ -103,12 +103,12 @@ class Marginal:
         slopes = self._information_slopes(theta, here)
         return Center(theta, here, curvature, by_outer, slopes, distance, self.passes)
 
-    def _information_slopes(self, theta: PyTree, here: Arrow) -> list[Float[np.ndarray, " o"]]:
+    def _information_slopes(self, theta: PyTree, here: Arrow) -> list[np.ndarray]:
         slopes = [np.zeros(self.layout.num_outer) for _ in self.layout.factors]
         size = lambda x: float(np.sum(np.trace(x, axis1=1, axis2=2)))
         for k in np.flatnonzero(here.rows_depend):
             e = np.eye(self.layout.num_outer)[k]
-            there = self._arrow(self._added(theta, (0.0, 0.0), 0.0, _MOVE * e))
+            there = self._arrow(self._added(theta, here.gradient, 0.0, _MOVE * e))
             for i, (a, b) in enumerate(zip(there.information, here.information, strict=True)):
                 if size(a) > 0 and size(b) > 0:
                     slopes[i][k] = math.log(size(a) / size(b)) / _MOVE

@@ -1,0 +1,86 @@
+"""Models with effects of groups, and the posterior of the normal ones by quadrature over their two scales."""
+
+import numpy as np
+
+import isotherm as iso
+
+
+def normal_groups(groups, rows_each, *, scale=0.7, features=2, seed=0):
+    """Return posterior, rows and start of y = a + x b + effect + noise, with `rows_each` rows in each group."""
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(seed)
+    level = np.repeat(np.arange(groups), rows_each).astype(np.int32)
+    x = rng.normal(size=(len(level), features)).astype(np.float32)
+    effect = scale * rng.normal(size=groups)
+    y = 0.5 + x @ rng.normal(size=features) + effect[level] + rng.normal(size=len(level))
+
+    def log_likelihood(q, row):
+        mean = q["a"] + row["x"] @ q["slopes"] + q["effect"][row["level"]]
+        return -0.5 * ((row["y"] - mean) / q["sigma"]) ** 2 - jnp.log(q["sigma"])
+
+    def log_prior(q):
+        effects = -0.5 * jnp.sum((q["effect"] / q["tau"]) ** 2) - groups * jnp.log(q["tau"])
+        slopes = -0.5 * (jnp.sum(q["slopes"] ** 2) + q["a"] ** 2) / 25
+        return effects + slopes - 0.5 * q["tau"] ** 2 - q["sigma"]
+
+    transforms = {"a": None, "slopes": None, "effect": None, "tau": iso.Scale(), "sigma": iso.Scale()}
+    posterior = iso.Posterior(
+        log_likelihood, log_prior, transforms=transforms, groups={"effect": iso.Group("level", scale="tau")}
+    )
+    rows = {"x": x, "level": level, "y": y.astype(np.float32)}
+    zero = np.zeros(groups, np.float32)
+    init = {"a": 0.0, "slopes": np.zeros(features, np.float32), "effect": zero, "tau": 1.0, "sigma": 1.0}
+    return posterior, rows, init
+
+
+def exact_moments(rows, *, points=120):
+    """Return mean and sd of each parameter of `normal_groups`.
+
+    Given both scales the rest is normal. The scales are integrated over on a grid, whose ends are found on a coarse
+    one; no number is shared with the library.
+    """
+    level, y = rows["level"], rows["y"].astype(float)
+    x = np.column_stack([np.ones(len(y)), rows["x"].astype(float)])
+    groups, count = level.max() + 1, np.bincount(level).astype(float)
+    sums = np.stack([np.bincount(level, column, minlength=groups) for column in x.T], axis=1)
+    total = np.bincount(level, y, minlength=groups)
+    xx, xy, yy = x.T @ x, x.T @ y, y @ y
+
+    def given(tau, sigma):
+        own = 1 / (count / sigma**2 + 1 / tau**2)
+        precision = xx / sigma**2 - (sums * own[:, None]).T @ sums / sigma**4 + np.eye(x.shape[1]) / 25
+        right = xy / sigma**2 - (sums * own[:, None]).T @ total / sigma**4
+        mean, covariance = np.linalg.solve(precision, right), np.linalg.inv(precision)
+        log_density = -0.5 * (yy / sigma**2 - np.sum(own * total**2) / sigma**4) + 0.5 * right @ mean
+        log_density += 0.5 * np.sum(np.log(own)) - groups * np.log(tau) - len(y) * np.log(sigma)
+        log_density += -0.5 * np.linalg.slogdet(precision)[1] - 0.5 * tau**2 - sigma
+        effect = own * (total - sums @ mean) / sigma**2
+        follow = -(own / sigma**2)[:, None] * sums
+        return log_density, (
+            {"tau": (tau, 0.0), "sigma": (sigma, 0.0)}
+            | {"a": (mean[0], covariance[0, 0]), "slopes": (mean[1:], np.diag(covariance)[1:])}
+            | {"effect": (effect, own + np.einsum("gi,ij,gj->g", follow, covariance, follow))}
+        )
+
+    coarse = np.geomspace(1e-3, 8, 60)
+    density = np.array([[given(t, s)[0] for s in coarse] for t in coarse])
+    inside = density > density.max() - 18
+    axes = []
+    for axis in (1, 0):
+        found = np.flatnonzero(inside.any(axis=axis))
+        low, high = coarse[max(found[0] - 1, 0)], coarse[min(found[-1] + 1, 59)]
+        axes.append(low + (high - low) * (np.arange(points) + 0.5) / points)
+    grid = [given(t, s) for t in axes[0] for s in axes[1]]
+    weights = np.exp(np.array([value for value, _ in grid]) - max(value for value, _ in grid))
+    kept = np.flatnonzero(weights > 1e-7)
+    weights = weights[kept] / weights[kept].sum()
+    moments = {}
+    for name in grid[0][1]:
+        mean = sum(w * np.asarray(grid[k][1][name][0]) for w, k in zip(weights, kept, strict=True))
+        square = sum(
+            w * (np.asarray(grid[k][1][name][0]) ** 2 + grid[k][1][name][1])
+            for w, k in zip(weights, kept, strict=True)
+        )
+        moments[name] = mean, np.sqrt(square - mean**2)
+    return moments

@@ -42,7 +42,7 @@ class Sample:
         for begin in range(0, count, _ROWS):
             part = {name: x[begin : begin + _ROWS] for name, x in columns.items()}
             x = np.empty((min(_ROWS, count - begin), len(design.names)), np.float32)
-            design.encode(part, x)
+            design.matrix(part, x)
             yield x
 
 

@@ -13,7 +13,7 @@ from isotherm.tables.checks import is_missing
 from isotherm.tables.dependence import Sample, warn_if_dependent
 from isotherm.tables.design import Design, DesignPass
 from isotherm.tables.encoded import EncodedSource, Encoder
-from isotherm.tables.formulas.design import FormulaPass
+from isotherm.tables.formulas.passes import FormulaPass
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import ResponsePass
 from isotherm.tables.table import Columns, Table
@@ -92,9 +92,9 @@ def survey(
         for rows, columns in progressing(table, names, length, title=title, show=progress):
             if missing == "drop":
                 mask = kept.mask(int(rows[0]), int(rows[-1]) + 1)
-                columns = {name: x[mask] for name, x in columns.items()}
+                rows, columns = rows[mask], {name: x[mask] for name, x in columns.items()}
             for part in again:
-                part.see_again(columns)
+                part.see_again(columns, rows)
     made, answer = design.finish(standardize=standardize), response.finish(standardize=standardize)
     if not made.has_intercept:
         answer = dataclasses.replace(answer, origin=0.0)

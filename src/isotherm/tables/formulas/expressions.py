@@ -42,6 +42,7 @@ _BASES = {
 _STATEFUL = _SCALINGS | _BASES
 _CONTRASTS = ("treatment", "SAS", "sum", "helmert", "poly", "diff")
 _PATSY_CONTRASTS = ("Treatment", "Sum", "Helmert", "Poly", "Diff")
+FUNCTIONS = (*ELEMENTWISE, *_STATEFUL, *_PATSY_CONTRASTS, "C", "Q", "np", "contr")
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
@@ -91,7 +92,9 @@ class Expression:
     def __call__(self, columns: Mapping[str, Float[np.ndarray, " n"]]) -> Float[np.ndarray, " n"]:
         """Return the value of an elementwise expression in each row."""
         with np.errstate(all="ignore"):
-            return np.asarray(_value(self.node, {name: columns[x] for name, x in self.names.items()}), np.float64)
+            return np.asarray(
+                _value(self.node, {name: columns[x] for name, x in self.names.items()}), np.float64
+            )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -102,7 +105,9 @@ def expression(text: str, formula: str) -> Expression:
         node = ast.parse(source.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         words = [word for word in re.findall(r"\w+", source) if keyword.iskeyword(word)]
-        hint = f"Put the column `{words[0]}` in backticks." if words else "Write it like `log(x)` or `I(x**2)`."
+        hint = (
+            f"Put the column `{words[0]}` in backticks." if words else "Write it like `log(x)` or `I(x**2)`."
+        )
         raise wrong(formula, "made of expressions of columns", f"`{text}` is none. {hint}") from error
     checker = _Checker(text, formula, names)
     width = checker.top(node)
@@ -250,9 +255,16 @@ class _Checker:
         function = node.func if isinstance(node, ast.Call) else node
         name = ast.unparse(function)
         if name in _PATSY_CONTRASTS or name in [f"contr.{x}" for x in _CONTRASTS]:
-            for argument in [*node.args, *(x.value for x in node.keywords)] if isinstance(node, ast.Call) else []:
+            for argument in (
+                [*node.args, *(x.value for x in node.keywords)] if isinstance(node, ast.Call) else []
+            ):
                 self._literal(argument)
-            if isinstance(node, ast.Call) and {x.arg for x in node.keywords} - {"base", "scores", "backward", "scale"}:
+            if isinstance(node, ast.Call) and {x.arg for x in node.keywords} - {
+                "base",
+                "scores",
+                "backward",
+                "scale",
+            }:
                 raise self._refuse(node, "Leave its other arguments out.")
             if not isinstance(node, ast.Call) and name == "Treatment":
                 raise self._refuse(node, "Write `contr.treatment`.")
@@ -273,7 +285,13 @@ class _Checker:
                 self._literal(part)  # pyrefly: ignore
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             self._literal(node.operand)
-        elif not isinstance(node, ast.Constant) or type(node.value) not in (int, float, str, bool, type(None)):
+        elif not isinstance(node, ast.Constant) or type(node.value) not in (
+            int,
+            float,
+            str,
+            bool,
+            type(None),
+        ):
             raise self._refuse(node, "Write a number, a text or a list of these.")
 
     def _quoted_name(self, node: ast.Call) -> str:
@@ -294,7 +312,9 @@ class _Checker:
         for name, column in self.names.items():
             shown = shown.replace(name, column) if name != column else shown
         found = f"`{shown}`" if shown == self.text else f"`{shown}` in `{self.text}`"
-        return wrong(self.formula, "made of columns, + - * / ** and a few functions", f"{found} is neither. {repair}")
+        return wrong(
+            self.formula, "made of columns, + - * / ** and a few functions", f"{found} is neither. {repair}"
+        )
 
     def _repair(self, node: ast.AST) -> str:
         if isinstance(node, ast.Attribute):

@@ -65,7 +65,9 @@ class Formula:
         named = {*self.target_columns, *self.special_columns, *self.without_dot().columns}
         rest = [quoted(name) for name in columns if name not in named]
         if not rest:
-            raise wrong(self.text, "one whose `.` stands for columns", "No other column is left: remove the `.`.")
+            raise wrong(
+                self.text, "one whose `.` stands for columns", "No other column is left: remove the `.`."
+            )
         fixed, total = self.fixed, f"({' + '.join(rest)})"
         for i in reversed(places):
             fixed = fixed[:i] + total + fixed[i + 1 :]
@@ -75,7 +77,9 @@ class Formula:
         """Return the formula without the terms that have a `.`."""
         pieces = split(self.fixed, "+-")
         kept = [p for p in pieces if not dots(p.text)]
-        return dataclasses.replace(self, fixed=" ".join(f"{p.sign} {p.text}" for p in kept).removeprefix("+ "))
+        return dataclasses.replace(
+            self, fixed=" ".join(f"{p.sign} {p.text}" for p in kept).removeprefix("+ ")
+        )
 
     @property
     def target_columns(self) -> tuple[str, ...]:
@@ -99,7 +103,11 @@ def parse(text: str) -> Formula:
         raise wrong(text, 'a text such as "y ~ x"', "Write the target, a ~ and the terms.")
     sides = split(flat, "~")
     if len(sides) != 2:
-        found = "It has none." if len(sides) == 1 else f"The second is before {place(sides[2].text, sides[2].begin)}."
+        found = (
+            "It has none."
+            if len(sides) == 1
+            else f"The second is before {place(sides[2].text, sides[2].begin)}."
+        )
         raise wrong(flat, "one with a single ~ between target and terms", f"{found} Write it like `y ~ x`.")
     left, right = sides
     if not left.text:
@@ -134,7 +142,12 @@ def formulaic_terms(fixed: str, formula: str) -> Any:
     try:
         return formulaic.Formula(fixed)
     except Exception as error:  # of its parser, which also raises those of Python's
-        reason = (str(error) or type(error).__name__).split("\n", 1)[0].replace("insuffient", "too few").removesuffix(".")
+        reason = (
+            (str(error) or type(error).__name__)
+            .split("\n", 1)[0]
+            .replace("insuffient", "too few")
+            .removesuffix(".")
+        )
         raise wrong(formula, "one whose terms are joined by + - * : /", f"{reason}.") from error
 
 
@@ -164,7 +177,11 @@ def _left(formula: str, side: Piece) -> tuple[str, dict[str, str]]:
             call = call_of(piece)
             if call is None or call[0] not in LEFT_ROLES:
                 allowed = ", ".join(f"{name}(column)" for name in LEFT_ROLES)
-                where = place(piece.text, piece.begin) if piece.text else f"what follows {place('|', added.begin - 1)}"
+                where = (
+                    place(piece.text, piece.begin)
+                    if piece.text
+                    else f"what follows {place('|', added.begin - 1)}"
+                )
                 raise wrong(formula, f"one with {allowed} between | and ~", f"Correct {where}.")
             _add_role(formula, special, LEFT_ROLES[call[0]], call[1], piece)
     return target, special
@@ -184,7 +201,11 @@ def _right(formula: str, side: Piece, target: str, special: dict[str, str]) -> F
         call, bar = call_of(piece), _bar(piece)
         is_special = bar or (call is not None and call[0] in (*RIGHT_ROLES, "s"))
         if is_special and piece.sign == "-":
-            raise wrong(formula, "one that adds groups, curves and roles", f"Leave out {place(piece.text, piece.begin)}.")
+            raise wrong(
+                formula,
+                "one that adds groups, curves and roles",
+                f"Leave out {place(piece.text, piece.begin)}.",
+            )
         if bar:
             groups += group_terms(formula, piece)
         elif call is not None and call[0] == "s":
@@ -206,12 +227,18 @@ def _check_term(formula: str, piece: Piece) -> None:
     """Refuse what formulaic would read in a way of its own."""
     for i, char in open_characters(formula, piece.begin, piece.begin + len(piece.text)):
         if char in "{[|":
-            what = {"{": "braces: write I(...)", "[": "brackets", "|": "| outside of parentheses: write (1 | group)"}
+            what = {
+                "{": "braces: write I(...)",
+                "[": "brackets",
+                "|": "| outside of parentheses: write (1 | group)",
+            }
             raise wrong(formula, f"one without {what[char]}", f"Correct {place(formula[i:], i)}.")
         if char in "=<>!,;@#$?&\\\"'":
             known = "=<>!" if char in "=<>!" else ""
             repair = "Write comparisons as I(x > 1)." if known else "Join terms with +."
-            raise wrong(formula, f"one without `{char}` between terms", f"It is at character {i + 1}. {repair}")
+            raise wrong(
+                formula, f"one without `{char}` between terms", f"It is at character {i + 1}. {repair}"
+            )
     for match in re.finditer(r"(?:\*\*|\^)\s*(\S+)", piece.text):
         before = piece.text[: match.start()].rstrip()
         inside_call = not any(begin == match.start() for begin, _ in open_characters(piece.text))
@@ -221,13 +248,17 @@ def _check_term(formula: str, piece: Piece) -> None:
             raise wrong(
                 formula,
                 "one whose powers are of sums in parentheses, for their interactions",
-                f"For the square of a column write I(x**2) or poly(x, 2) in place of {place(piece.text, piece.begin)}.",
+                f"For a square write I(x**2) or poly(x, 2) in place of {place(piece.text, piece.begin)}.",
             )
         power = match[1].rstrip(")")
         if power.isdigit() and int(power) > _MAX_POWER:
-            raise wrong(formula, f"one with interactions of at most {_MAX_POWER} columns", f"The power is {power}.")
+            raise wrong(
+                formula, f"one with interactions of at most {_MAX_POWER} columns", f"The power is {power}."
+            )
         if power.isdigit() and (before.count("+") + 1) ** int(power) > _MAX_TERMS:
-            raise wrong(formula, f"one with at most {_MAX_TERMS} terms", f"Shorten {place(piece.text, piece.begin)}.")
+            raise wrong(
+                formula, f"one with at most {_MAX_TERMS} terms", f"Shorten {place(piece.text, piece.begin)}."
+            )
 
 
 def _check_terms(formula: Formula) -> None:
@@ -235,7 +266,9 @@ def _check_terms(formula: Formula) -> None:
     fixed = formula.fixed
     for i in reversed(dots(fixed)):
         fixed = f"{fixed[:i]}`{_ALL}`{fixed[i + 1 :]}"
-    alone = {term[0].columns[0] for term in terms(fixed, formula.text) if len(term) == 1 and _is_plain(term[0])}
+    alone = {
+        term[0].columns[0] for term in terms(fixed, formula.text) if len(term) == 1 and _is_plain(term[0])
+    }
     seen: list[str] = []
     for smooth in formula.smooths:
         if smooth.column in alone:
@@ -246,7 +279,9 @@ def _check_terms(formula: Formula) -> None:
         seen.append(smooth.column)
     keys = [(group.factor, group.terms) for group in formula.groups]
     if again := [key for key in keys if keys.count(key) > 1]:
-        raise wrong(formula.text, "one with each group term once", f"Leave one `({again[0][1]} | {again[0][0]})` out.")
+        raise wrong(
+            formula.text, "one with each group term once", f"Leave one `({again[0][1]} | {again[0][0]})` out."
+        )
     for group in formula.groups:
         terms(group.terms, formula.text)
 
@@ -260,13 +295,17 @@ def _bar(piece: Piece) -> bool:
     if not (piece.text.startswith("(") and piece.text.endswith(")")):
         return False
     opened = [i for i, _ in open_characters(piece.text)]
-    return opened == [0] and any(char == "|" for _, char in open_characters(piece.text, 1, len(piece.text) - 1))
+    return opened == [0] and any(
+        char == "|" for _, char in open_characters(piece.text, 1, len(piece.text) - 1)
+    )
 
 
 def _add_role(formula: str, special: dict[str, str], role: str, inside: str, piece: Piece) -> None:
     where = place(piece.text, piece.begin)
     if not inside.strip():
-        raise wrong(formula, f"one whose {role} names a column", f"Write `{role}(column)` in place of {where}.")
+        raise wrong(
+            formula, f"one whose {role} names a column", f"Write `{role}(column)` in place of {where}."
+        )
     value = _variable(formula, Piece(inside.strip(), piece.begin), role)
     if role == "offset":
         call = call_of(Piece(inside.strip(), 0))
@@ -305,4 +344,3 @@ def _variable(formula: str, piece: Piece, role: str) -> str:
         rule = f"one whose {role} is a column, or arithmetic of columns"
         raise wrong(formula, rule, f"Correct {place(piece.text, piece.begin)}.")
     return piece.text
-

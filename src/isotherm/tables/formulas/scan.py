@@ -71,7 +71,7 @@ def open_characters(formula: str, begin: int = 0, end: int | None = None) -> Ite
 
 
 def split(formula: str, marks: str, begin: int = 0, end: int | None = None) -> list[Piece]:
-    """Return the parts of a formula between marks that are in no parentheses, with the mark before each as its sign."""
+    """Return the parts of a formula between marks that are in no parentheses; a sign is the mark before a part."""
     end = len(formula) if end is None else end
     cuts = [(begin - 1, "+")] + [(i, c) for i, c in open_characters(formula, begin, end) if c in marks]
     ends = [i for i, _ in cuts[1:]] + [end]

@@ -44,15 +44,20 @@ def group_terms(formula: str, piece: Piece) -> list[GroupTerm]:
     where = place(piece.text, piece.begin)
     double = len(bars) == 2 and bars[1] == bars[0] + 1
     if len(bars) != 1 and not double:
-        raise wrong(formula, "one with a single | or || in a group term", f"Write (1 | group) in place of {where}.")
+        raise wrong(
+            formula, "one with a single | or || in a group term", f"Write (1 | group) in place of {where}."
+        )
     left, right = formula[begin : bars[0]].strip(), formula[bars[-1] + 1 : end].strip()
     if not left:
-        raise wrong(formula, "one with terms before each |", f"Write (1 | {right or 'group'}) in place of {where}.")
+        raise wrong(
+            formula, "one with terms before each |", f"Write (1 | {right or 'group'}) in place of {where}."
+        )
     if not right:
         raise wrong(formula, "one with a group after each |", f"Name the column of the groups in {where}.")
     terms = _terms(formula, left, formula.index(left, begin))
     found = [
-        GroupTerm(":".join(columns), columns, terms, not double, ()) for columns in _factors(formula, right, piece)
+        GroupTerm(":".join(columns), columns, terms, not double, ())
+        for columns in _factors(formula, right, piece)
     ]
     return [dataclasses.replace(term, reads=_reads(formula, term)) for term in found]
 
@@ -92,7 +97,9 @@ def _terms(formula: str, text: str, begin: int) -> str:
         elif piece.begin != begin:
             raise wrong(formula, "one with a term on each side of + and -", f"Correct {place(text, begin)}.")
     if not intercept and not rest:
-        raise wrong(formula, "one whose groups have effects", f"Write (1 | group) in place of {place(text, begin)}.")
+        raise wrong(
+            formula, "one whose groups have effects", f"Write (1 | group) in place of {place(text, begin)}."
+        )
     return " ".join(["1" if intercept else "0", *rest])
 
 
@@ -101,7 +108,9 @@ def _factors(formula: str, text: str, piece: Piece) -> list[tuple[str, ...]]:
     where = place(piece.text, piece.begin)
     if any(char in "+*(" for _, char in open_characters(text)):
         rule = "one whose groups are a column, `a:b` for those of two together, or `a/b` for nested ones"
-        raise wrong(formula, rule, f"Write several groups as several terms, (1 | a) + (1 | b), in place of {where}.")
+        raise wrong(
+            formula, rule, f"Write several groups as several terms, (1 | a) + (1 | b), in place of {where}."
+        )
     nested, found = (), []
     for part in split(text, "/"):
         names = [unquoted(p.text) for p in split(part.text, ":")]
@@ -121,4 +130,3 @@ def _reads(formula: str, term: GroupTerm) -> tuple[str, ...]:
 
     found = [name for factors in terms(term.terms, formula) for part in factors for name in part.columns]
     return tuple(dict.fromkeys([*term.columns, *found]))
-

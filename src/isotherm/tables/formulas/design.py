@@ -126,7 +126,9 @@ class FormulaDesign:
         return FormulaDesign(
             tuple(record["features"]),
             TermsMatrix.from_record(record["matrix"]),
-            *(np.array(record[name], np.float64) for name in ("center", "scale", "sd")),
+            np.array(record["center"], np.float64),
+            np.array(record["scale"], np.float64),
+            np.array(record["sd"], np.float64),
             tuple(record["numbers"]),
             {name: KnownLevels(levels) for name, levels in record["levels"].items()},
             tuple(GroupDesign.from_record(group) for group in record["groups"]),
@@ -143,10 +145,11 @@ class FormulaDesign:
         if unknown and unseen != "mean":
             raise self._unknown(unknown[0], columns, values)
         lines = [smooth.column for smooth in self.smooths]
-        if unknown:
-            x = self._mean(self.matrix, lines, values, unknown)
-        else:
-            x = full_matrix(self.matrix, lines, values)
+        x = (
+            self._mean(self.matrix, lines, values, unknown)
+            if unknown
+            else full_matrix(self.matrix, lines, values)
+        )
         x -= self.center
         x *= 1 / self.scale
         out["x"][:] = x

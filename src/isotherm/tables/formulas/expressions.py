@@ -150,7 +150,7 @@ class _Checker:
         if isinstance(node, ast.Name):
             self._column(node.id)
         elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            if abs(node.value) > 1e300:
+            if _size(node) > 1e300:
                 raise self._refuse(node, "Use smaller numbers.")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
             self.number(node.operand)
@@ -218,18 +218,18 @@ class _Checker:
         self._stateful(node, name)
         given = dict(zip(_STATEFUL[name], node.args[1:], strict=False))
         given |= {x.arg: x.value for x in node.keywords if x.arg is not None}
-        numbers = {key: x.value if isinstance(x, ast.Constant) else None for key, x in given.items()}
-        sizes = {"df": 0, "degree": 1 if name == "poly" else 3} | {
-            key: x for key, x in numbers.items() if key in ("df", "degree") and x is not None
-        }
-        for key, size in sizes.items():
-            if type(size) is not int or not 0 <= size <= _LARGEST:
+        sizes = {"df": 0, "degree": 1 if name == "poly" else 3}
+        for key in set(given) & set(sizes):
+            x = given[key]
+            size = x.value if isinstance(x, ast.Constant) else x
+            if type(size) is not int or not 1 <= size <= _LARGEST:
                 raise self._refuse(node, f"Give `{key}` as an integer from 1 to {_LARGEST}.")
+            sizes[key] = size
         knots = given.get("knots")
         inner = len(knots.elts) if isinstance(knots, ast.List | ast.Tuple) else 0
         if name in ("cr", "cs", "cc") and not sizes["df"] and not inner:
             raise self._refuse(node, f"Give the number of columns, as in `{name}(x, df=5)`, or use `s(x)`.")
-        return max(int(sizes["df"]), int(sizes["degree"]) + inner + 1)
+        return max(sizes["df"], sizes["degree"] + inner + 1)
 
     def _category(self, node: ast.Call) -> None:
         self.elementwise = False
@@ -355,4 +355,8 @@ def _without_backticks(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _too_large(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and abs(node.value) > _LARGEST
+    return isinstance(node, ast.Constant) and _size(node) > _LARGEST
+
+
+def _size(node: ast.Constant) -> float:
+    return abs(node.value) if isinstance(node.value, int | float) else 0.0

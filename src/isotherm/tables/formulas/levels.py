@@ -75,11 +75,13 @@ class KnownLevels:
         import pandas as pd
 
         if values.dtype.kind in "iu" and self._integers is not None:
-            return self._integers.get_indexer(values)
+            return self._integers.get_indexer(pd.Index(values))
         if values.dtype.kind == "f" and self._floats is not None:
-            return self._floats.get_indexer(values.astype(np.float64))
+            return self._floats.get_indexer(pd.Index(values.astype(np.float64)))
         as_text = values.dtype.kind in "OU"
-        codes = self._texts.get_indexer(values.astype(object)) if as_text else np.full(len(values), -1)
+        codes = (
+            self._texts.get_indexer(pd.Index(values, dtype=object)) if as_text else np.full(len(values), -1)
+        )
         rest = np.flatnonzero((codes < 0) & ~is_missing(values))
         if len(rest):
             places, distinct = pd.factorize(values[rest])

@@ -106,11 +106,12 @@ class TermsMatrix:
 
     def _evaluate(self, values: Values, state: dict[str, Any]) -> Float[np.ndarray, "n F"]:
         import formulaic
+        from formulaic.materializers import NAAction
 
         spec = formulaic.ModelSpec(
             formula=self._terms,
             output="numpy",
-            na_action="ignore",
+            na_action=NAAction.IGNORE,
             transform_state=state,
             materializer="pandas",
         )
@@ -122,7 +123,7 @@ class TermsMatrix:
                 matrix = spec.get_model_matrix(self._frame(values), context=self._context(values))
         except Exception as error:  # of a function of formulaic, about its arguments or the data
             raise self._refused(error) from error
-        names = tuple(matrix.model_spec.column_names)
+        names = tuple(matrix.model_spec.column_names)  # pyrefly: ignore
         assert self.names in ((), names)
         self.names = names
         return np.asarray(matrix, np.float64)
@@ -132,7 +133,7 @@ class TermsMatrix:
 
         def column(name: str) -> Any:
             if name in self.as_categories or name not in values.numbers:
-                return pd.Categorical.from_codes(values.codes[name], self.levels[name])
+                return _categorical(values.codes[name], self.levels[name])
             return values.numbers[name]
 
         return pd.DataFrame({name: column(name) for name in self.reads})
@@ -143,7 +144,7 @@ class TermsMatrix:
 
         def category(data: Any, contrasts: Any = None, *, levels: Any = None) -> Any:
             own = self.levels[data.name]
-            coded = pd.Categorical.from_codes(values.codes[data.name], own)
+            coded = _categorical(values.codes[data.name], own)
             if levels is not None:
                 levels = [level_text(level) for level in levels]
                 if absent := [level for level in own if level not in levels]:
@@ -167,6 +168,12 @@ class TermsMatrix:
                 self.formula, rule, "A row is beyond the ends seen at fitting: use cr(x, df=5) or s(x)."
             )
         return wrong(self.formula, "one that the columns can be put in", f"{reason or type(cause).__name__}.")
+
+
+def _categorical(codes: Int[np.ndarray, " n"], levels: Sequence[str]) -> Any:
+    import pandas as pd
+
+    return pd.Categorical.from_codes(codes, levels)  # pyrefly: ignore
 
 
 def encoded(state: Any) -> Any:

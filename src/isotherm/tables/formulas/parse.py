@@ -140,7 +140,7 @@ def formulaic_terms(fixed: str, formula: str) -> Any:
 
         raise missing_extra("formula", "formulas") from error
     try:
-        return formulaic.Formula(fixed)
+        return formulaic.Formula(fixed)  # pyrefly: ignore
     except Exception as error:  # of its parser, which also raises those of Python's
         reason = (
             (str(error) or type(error).__name__)

@@ -55,7 +55,10 @@ class RowSample:
         return rows[order], {name: x[order] for name, x in columns.items()}
 
     def _prune(self) -> None:
-        ranks, rows = (np.concatenate([part[i] for part in self._parts]) for i in (0, 1))
+        ranks, rows = (
+            np.concatenate([x for x, _, _ in self._parts]),
+            np.concatenate([x for _, x, _ in self._parts]),
+        )
         columns = joined([part[2] for part in self._parts])
         if len(ranks) > self._most:
             kept = np.argpartition(ranks, self._most - 1)[: self._most]

@@ -8,8 +8,9 @@ from jaxtyping import Float, Int64
 
 from isotherm.errors import must
 from isotherm.tables.checks import as_floats, check_column, check_one_value, is_missing
-from isotherm.tables.formulas.expressions import Expression, expression
-from isotherm.tables.formulas.parse import Formula, is_expression
+from isotherm.tables.formulas.evaluate import Expression
+from isotherm.tables.formulas.expressions import expression
+from isotherm.tables.formulas.formula import Formula, is_expression
 from isotherm.tables.table import BOOLEANS, NUMBERS, Columns, Table
 
 

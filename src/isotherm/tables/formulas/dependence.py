@@ -20,6 +20,7 @@ class _Sample:
         self.stride = 1 if is_all else 2
 
     def blocks(self, design: FormulaDesign) -> Blocks:
+        """Yield the rows, standardised."""
         return _mirrored(design, self._blocks)
 
 
@@ -31,7 +32,7 @@ def warn_if_formula_dependent(
     `all_rows` returns the encoded rows. It is called only if the columns of the sample are dependent.
     """
     sample = _Sample(seen, design)
-    warn_if_dependent(sample, design, lambda: _mirrored(design, all_rows()), stacklevel=stacklevel + 1)  # pyrefly: ignore
+    warn_if_dependent(sample, design, lambda: _mirrored(design, all_rows()), stacklevel=stacklevel + 1)
 
 
 def _mirrored(design: FormulaDesign, blocks: Blocks) -> Blocks:

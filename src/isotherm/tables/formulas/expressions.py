@@ -4,31 +4,12 @@ A formula may come from a file, so it must not run code: only what is listed her
 """
 
 import ast
-import dataclasses
 import functools
-import keyword
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
 
-import numpy as np
-from jaxtyping import Float
+from isotherm.tables.formulas.evaluate import ELEMENTWISE, OPERATORS, Expression
+from isotherm.tables.formulas.scan import keyword_hint, wrong
 
-from isotherm.tables.formulas.scan import wrong
-
-ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
-    "log": np.log,
-    "log1p": np.log1p,
-    "log10": np.log10,
-    "log2": np.log2,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
-    "sin": np.sin,
-    "cos": np.cos,
-    "I": lambda x: x,
-}
 _SCALINGS = {"center": (), "scale": ("center", "scale", "ddof"), "standardize": ("center", "rescale", "ddof")}
 _BOUNDS = ("lower_bound", "upper_bound", "extrapolation")
 _CUBIC = ("df", "knots", "constraints", *_BOUNDS)
@@ -43,19 +24,6 @@ _STATEFUL = _SCALINGS | _BASES
 _CONTRASTS = ("treatment", "SAS", "sum", "helmert", "poly", "diff")
 _PATSY_CONTRASTS = ("Treatment", "Sum", "Helmert", "Poly", "Diff")
 FUNCTIONS = (*ELEMENTWISE, *_STATEFUL, *_PATSY_CONTRASTS, "C", "Q", "np", "contr")
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.divide,
-    ast.Pow: np.power,
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
-}
 _LARGEST = 1000  # degree, number of columns or exponent
 _INSTEAD = {
     "factor": "C",
@@ -70,33 +38,6 @@ _INSTEAD = {
 _ALONE = ("s", "offset", "exposure", "weights", "trials")
 
 
-@dataclasses.dataclass(frozen=True)
-class Expression:
-    """An expression that was checked.
-
-    - `columns`: those that it reads, and `categories`, those that it reads as categories.
-    - `elementwise`: whether the value of a row depends on that row alone, and is one number.
-    - `arguments`: of functions that learn from the data, the elementwise expressions that they are applied to.
-    - `width`: the number of matrix columns that it makes at most; a category counts as one.
-    """
-
-    text: str
-    columns: tuple[str, ...]
-    categories: tuple[str, ...]
-    elementwise: bool
-    arguments: tuple["Expression", ...]
-    width: int
-    node: ast.expr = dataclasses.field(repr=False, compare=False)
-    names: Mapping[str, str] = dataclasses.field(repr=False, compare=False)
-
-    def __call__(self, columns: Mapping[str, Float[np.ndarray, " n"]]) -> Float[np.ndarray, " n"]:
-        """Return the value of an elementwise expression in each row."""
-        with np.errstate(all="ignore"):
-            return np.asarray(
-                _value(self.node, {name: columns[x] for name, x in self.names.items()}), np.float64
-            )
-
-
 @functools.lru_cache(maxsize=1024)
 def expression(text: str, formula: str) -> Expression:
     """Return an expression after checking that it holds nothing but what a formula may; `formula` is for messages."""
@@ -104,10 +45,7 @@ def expression(text: str, formula: str) -> Expression:
     try:
         node = ast.parse(source.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        words = [word for word in re.findall(r"\w+", source) if keyword.iskeyword(word)]
-        hint = (
-            f"Put the column `{words[0]}` in backticks." if words else "Write it like `log(x)` or `I(x**2)`."
-        )
+        hint = keyword_hint(source) or "Write it like `log(x)` or `I(x**2)`."
         raise wrong(formula, "made of expressions of columns", f"`{text}` is none. {hint}") from error
     checker = _Checker(text, formula, names)
     width = checker.top(node)
@@ -154,14 +92,14 @@ class _Checker:
                 raise self._refuse(node, "Use smaller numbers.")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
             self.number(node.operand)
-        elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
             if not any(isinstance(x, ast.Name | ast.Call) for x in ast.walk(node)):
                 raise self._refuse(node, "Write the number that it is.")
             if isinstance(node.op, ast.Pow) and _too_large(node.right):
                 raise self._refuse(node, f"Use an exponent of at most {_LARGEST}.")
             self.number(node.left)
             self.number(node.right)
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPERATORS:
             self.number(node.left)
             self.number(node.comparators[0])
         elif isinstance(node, ast.Call):
@@ -313,34 +251,13 @@ class _Checker:
             shown = shown.replace(name, column) if name != column else shown
         found = f"`{shown}`" if shown == self.text else f"`{shown}` in `{self.text}`"
         return wrong(
-            self.formula, "made of columns, + - * / ** and a few functions", f"{found} is neither. {repair}"
+            self.formula, "made of columns, + - * / ** and a few functions", f"{found} is not. {repair}"
         )
 
     def _repair(self, node: ast.AST) -> str:
         if isinstance(node, ast.Attribute):
             return f"If it is a column, put it in backticks: \\`{ast.unparse(node)}\\`.".replace("\\", "")
         return "Compute it as a column of the table."
-
-
-def _value(node: ast.expr, columns: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.Name):
-        return columns[node.id]
-    if isinstance(node, ast.Constant):
-        return float(node.value)  # pyrefly: ignore
-    if isinstance(node, ast.UnaryOp):
-        value = _value(node.operand, columns)
-        return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, ast.BinOp):
-        return _OPERATORS[type(node.op)](_value(node.left, columns), _value(node.right, columns))
-    if isinstance(node, ast.Compare):
-        left, right = _value(node.left, columns), _value(node.comparators[0], columns)
-        found = np.asarray(_OPERATORS[type(node.ops[0])](left, right), np.float64)
-        return np.where(np.isnan(left) | np.isnan(right), np.nan, found)
-    assert isinstance(node, ast.Call)
-    name = ast.unparse(node.func)
-    if name == "Q":
-        return columns[node.args[0].value]  # pyrefly: ignore
-    return ELEMENTWISE[name.removeprefix("np.")](_value(node.args[0], columns))
 
 
 def _without_backticks(text: str) -> tuple[str, dict[str, str]]:
@@ -358,5 +275,5 @@ def _too_large(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and _size(node) > _LARGEST
 
 
-def _size(node: ast.Constant) -> float:
-    return abs(node.value) if isinstance(node.value, int | float) else 0.0
+def _size(node: ast.Constant) -> int | float:
+    return abs(node.value) if isinstance(node.value, int | float) else 0

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from isotherm.tables.formulas.expressions import ELEMENTWISE
-from isotherm.tables.formulas.parse import formulaic_terms, terms
+from isotherm.tables.formulas.evaluate import ELEMENTWISE
+from isotherm.tables.formulas.factors import formulaic_terms, terms
 from isotherm.tables.formulas.scan import wrong
 from isotherm.tables.statistics import level_text
 

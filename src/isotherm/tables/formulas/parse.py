@@ -1,12 +1,12 @@
-"""Formulas of regressions, read: the target, columns with a role, groups, curves and what is left for formulaic."""
+"""Formulas of regressions, read from their text."""
 
-import dataclasses
 import re
-from collections.abc import Iterable
-from typing import Any
 
 from isotherm.errors import must
-from isotherm.tables.formulas.expressions import Expression, expression
+from isotherm.tables.formulas.evaluate import Expression
+from isotherm.tables.formulas.expressions import expression
+from isotherm.tables.formulas.factors import terms
+from isotherm.tables.formulas.formula import Formula, is_column
 from isotherm.tables.formulas.scan import (
     NUMBER,
     Piece,
@@ -28,71 +28,7 @@ _MAX_LENGTH = 50_000  # characters
 _ALL = "all other columns"  # stands for . while terms are checked
 
 
-@dataclasses.dataclass(frozen=True)
-class Formula:
-    """A formula in parts.
-
-    - `target`: a column, or an expression of columns such as `log(y)`.
-    - `special`: by role (`offset`, `exposure`, `weights`, `trials`, `censored`), a column or an expression.
-    - `fixed`: the terms with coefficients of their own, which formulaic reads. It begins with `1` or `0`.
-    - `groups`: the terms in `(terms | factor)`, and `smooths`, those in `s(column)`.
-    """
-
-    text: str
-    target: str
-    special: dict[str, str]
-    fixed: str
-    groups: tuple[GroupTerm, ...]
-    smooths: tuple[SmoothTerm, ...]
-
-    @property
-    def has_dot(self) -> bool:
-        """Whether a `.` stands for all other columns."""
-        return bool(dots(self.fixed))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that the right side reads in terms, groups and curves."""
-        found = [name for term in terms(self.fixed, self.text) for part in term for name in part.columns]
-        found += [name for group in self.groups for name in group.reads]
-        return tuple(dict.fromkeys([*found, *(smooth.column for smooth in self.smooths)]))
-
-    def with_columns(self, columns: Iterable[str]) -> "Formula":
-        """Return the formula with the columns that it does not name in place of a `.`."""
-        places = dots(self.fixed)
-        if not places:
-            return self
-        named = {*self.target_columns, *self.special_columns, *self.without_dot().columns}
-        rest = [quoted(name) for name in columns if name not in named]
-        if not rest:
-            raise wrong(
-                self.text, "one whose `.` stands for columns", "No other column is left: remove the `.`."
-            )
-        fixed, total = self.fixed, f"({' + '.join(rest)})"
-        for i in reversed(places):
-            fixed = fixed[:i] + total + fixed[i + 1 :]
-        return dataclasses.replace(self, fixed=fixed)
-
-    def without_dot(self) -> "Formula":
-        """Return the formula without the terms that have a `.`."""
-        pieces = split(self.fixed, "+-")
-        kept = [p for p in pieces if not dots(p.text)]
-        return dataclasses.replace(
-            self, fixed=" ".join(f"{p.sign} {p.text}" for p in kept).removeprefix("+ ")
-        )
-
-    @property
-    def target_columns(self) -> tuple[str, ...]:
-        """The columns that the target is made of."""
-        return columns_of(self.target, self.text)
-
-    @property
-    def special_columns(self) -> tuple[str, ...]:
-        """The columns that the roles are made of."""
-        return tuple(name for text in self.special.values() for name in columns_of(text, self.text))
-
-
-def parse(text: str) -> Formula:
+def parse(text: object) -> Formula:
     """Return a formula in parts. Raises a sentence that names the place where it is wrong, and the repair."""
     if not isinstance(text, str):
         raise must("formula", 'a text such as "y ~ x"', text, error=TypeError)
@@ -116,53 +52,6 @@ def parse(text: str) -> Formula:
         raise wrong(flat, "one with terms after the ~", "Write it like `y ~ x`, or `y ~ 1` for no columns.")
     target, special = _left(flat, left)
     return _right(flat, right, target, special)
-
-
-def terms(fixed: str, formula: str) -> list[tuple[Expression, ...]]:
-    """Return the factors of each term that formulaic finds; none for the intercept. Raises if one is not allowed."""
-    found = []
-    for term in formulaic_terms(fixed, formula):
-        factors = [
-            expression(quoted(x.expr) if x.eval_method.value == "lookup" else x.expr, formula)
-            for x in term.factors
-            if x.eval_method.value != "literal"
-        ]
-        found.append(tuple(factors))
-    return found
-
-
-def formulaic_terms(fixed: str, formula: str) -> Any:
-    """Return the terms as formulaic reads them."""
-    try:
-        import formulaic
-    except ImportError as error:
-        from isotherm.errors import missing_extra
-
-        raise missing_extra("formula", "formulas") from error
-    try:
-        return formulaic.Formula(fixed)  # pyrefly: ignore
-    except Exception as error:  # of its parser, which also raises those of Python's
-        reason = (
-            (str(error) or type(error).__name__)
-            .split("\n", 1)[0]
-            .replace("insuffient", "too few")
-            .removesuffix(".")
-        )
-        raise wrong(formula, "one whose terms are joined by + - * : /", f"{reason}.") from error
-
-
-def columns_of(text: str, formula: str) -> tuple[str, ...]:
-    """Return the columns in a role: the column that it names, or those of an expression."""
-    return (text,) if _is_column(text) else expression(text, formula).columns
-
-
-def is_expression(text: str, columns: Iterable[str]) -> bool:
-    """Return whether a target or role is to be computed, and is not one of these columns."""
-    return text not in columns and not _is_column(text)
-
-
-def _is_column(text: str) -> bool:
-    return not re.search(r"[()+\-*/<>=]", text) or unquoted(text) is not None
 
 
 def _left(formula: str, side: Piece) -> tuple[str, dict[str, str]]:
@@ -267,7 +156,9 @@ def _check_terms(formula: Formula) -> None:
     for i in reversed(dots(fixed)):
         fixed = f"{fixed[:i]}`{_ALL}`{fixed[i + 1 :]}"
     alone = {
-        term[0].columns[0] for term in terms(fixed, formula.text) if len(term) == 1 and _is_plain(term[0])
+        term[0].columns[0]
+        for term in terms(fixed, formula.text)
+        if len(term) == 1 and term[0].plain is not None
     }
     seen: list[str] = []
     for smooth in formula.smooths:
@@ -284,10 +175,6 @@ def _check_terms(formula: Formula) -> None:
         )
     for group in formula.groups:
         terms(group.terms, formula.text)
-
-
-def _is_plain(factor: Expression) -> bool:
-    return unquoted(factor.text) is not None
 
 
 def _bar(piece: Piece) -> bool:
@@ -320,7 +207,7 @@ def _add_role(formula: str, special: dict[str, str], role: str, inside: str, pie
 
 
 def _as_term(value: str) -> str:
-    return quoted(value) if _is_column(value) else f"({value})"
+    return quoted(value) if is_column(value) else f"({value})"
 
 
 def _variable(formula: str, piece: Piece, role: str) -> str:

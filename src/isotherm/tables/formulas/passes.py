@@ -1,6 +1,7 @@
 """The columns of a formula, read once for checks, levels and a sample, and again if its matrix calls for it."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -9,17 +10,21 @@ from jaxtyping import Float
 from isotherm.errors import must
 from isotherm.tables.checks import NumberCheck, Rows, as_floats
 from isotherm.tables.design import constant
+from isotherm.tables.formulas.computed import ComputedTable
 from isotherm.tables.formulas.design import FormulaDesign, full_matrix, matrix_names
+from isotherm.tables.formulas.factors import terms
+from isotherm.tables.formulas.formula import Formula
 from isotherm.tables.formulas.groups import Factor, FactorPass, GroupDesign, group_names
 from isotherm.tables.formulas.levels import KnownLevels
 from isotherm.tables.formulas.matrix import INTERCEPT, TermsMatrix, Values
-from isotherm.tables.formulas.parse import Formula, terms
 from isotherm.tables.formulas.reads import read_by
 from isotherm.tables.formulas.sample import RowSample
 from isotherm.tables.formulas.smooth import SmoothDesign, fit_spline
 from isotherm.tables.formulas.stats import ColumnStats, Summary, indicators, joined_summaries
+from isotherm.tables.reader import available_bytes
+from isotherm.tables.reading import ReadTable
 from isotherm.tables.statistics import Levels
-from isotherm.tables.table import Columns, Table
+from isotherm.tables.table import Columns, MemoryTable, Table
 
 _TILE = 2**20  # numbers of a matrix that are made at once
 _MAX_COLUMNS = 10_000
@@ -47,7 +52,7 @@ class FormulaPass:
     """
 
     def __init__(self, table: Table, formula: Formula, *, categorical: Sequence[str]) -> None:
-        self.formula = formula.with_columns(table.kinds)
+        self._table, self.formula = table, formula.with_columns(table.kinds)
         self._reads = read_by(self.formula, table, categorical)
         self._checks = {name: NumberCheck([name], table.kinds[name]) for name in self._reads.numbers}
         self._levels = {name: Levels(name, table.kinds[name]) for name in self._reads.categories}
@@ -113,7 +118,7 @@ class FormulaPass:
             sd = np.where(is_one, 1.0, summary.sd)
             groups.append(GroupDesign(name, *learned.factors[i], terms_matrix, sd, term.correlated))
         ones = np.ones(len(names))
-        return FormulaDesign(
+        design = FormulaDesign(
             self.columns,
             matrix,
             main.mean if standardize and matrix.has_intercept else 0 * ones,
@@ -124,6 +129,8 @@ class FormulaPass:
             tuple(groups),
             learned.smooths,
         )
+        _check_memory(self._table, design)
+        return design
 
     def dependence_rows(self, design: FormulaDesign) -> tuple[bool, Iterator[Float[np.ndarray, "n F"]]]:
         """Return whether these are all rows, and rows of the standardised matrix, some at a time."""
@@ -212,6 +219,20 @@ class FormulaPass:
             if all(name in known for name in names)
             else None
         )
+
+
+def _check_memory(table: Table, design: FormulaDesign) -> None:
+    """Refuse rows that do not fit into memory, if the table is there: they are encoded at once."""
+    while isinstance(table, ReadTable | ComputedTable):
+        table = table.table
+    available = available_bytes()
+    if not isinstance(table, MemoryTable) or available is None:
+        return
+    needed = table.num_rows * sum(math.prod(x.shape) * x.dtype.itemsize for x in design.row.values())
+    if needed > available:
+        repair = "Store the table as Parquet, whose rows are read a piece at a time, or leave terms out."
+        rule = f"one whose rows fit into {available / 1e9:.1f} GB of free memory"
+        raise must("formula", rule, f"{needed / 1e9:.1f} GB", repair)
 
 
 def _check_width(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from isotherm.errors import must
 from isotherm.tables.checks import check_column, check_one_value
-from isotherm.tables.formulas.expressions import FUNCTIONS, Expression
+from isotherm.tables.formulas.evaluate import Expression
+from isotherm.tables.formulas.expressions import FUNCTIONS
+from isotherm.tables.formulas.factors import terms
+from isotherm.tables.formulas.formula import Formula
 from isotherm.tables.formulas.matrix import INTERCEPT
-from isotherm.tables.formulas.parse import Formula, terms
 from isotherm.tables.formulas.scan import unquoted
 from isotherm.tables.table import BOOLEANS, NUMBERS, TEXT, Table
 
@@ -44,11 +46,11 @@ def read_by(formula: Formula, table: Table, categorical: Sequence[str]) -> Reads
         part for group in formula.groups for term in terms(group.terms, formula.text) for part in term
     ]
     _check_names(formula, [part.text for part in factors], columns)
-    plain = {part.columns[0] for part in factors if unquoted(part.text) is not None}
+    plain = {part.plain for part in factors if part.plain is not None}
     as_categories = {name for name in plain if table.kinds[name] == TEXT or name in categorical}
     numbers: dict[str, str] = {smooth.column: smooth.text for smooth in formula.smooths}
     for part in factors:
-        if part.categories or (unquoted(part.text) is not None and part.columns[0] in as_categories):
+        if part.categories or part.plain in as_categories:
             continue
         numbers |= dict.fromkeys(part.columns, part.text)
     for name, text in numbers.items():
@@ -62,13 +64,13 @@ def read_by(formula: Formula, table: Table, categorical: Sequence[str]) -> Reads
     elementwise: dict[str, Expression] = {}
     indicators: dict[str, str] = {}
     for part in factors:
-        column = unquoted(part.text)
-        if column in as_categories:
-            indicators[column] = column
+        name = unquoted(part.text) or part.text  # as formulaic begins the names of its columns
+        if part.plain in as_categories:
+            indicators[name] = part.columns[0]
         elif re.fullmatch(r"C\([^,]*\)", part.text):
             indicators[part.text] = part.columns[0]
         elif part.elementwise:
-            elementwise[part.text if column is None else column] = part
+            elementwise[name] = part
     arguments = {x.text: x for part in factors for x in part.arguments}
     kept = [name for name in columns if name in numbers], [name for name in columns if name in categories]
     return Reads(

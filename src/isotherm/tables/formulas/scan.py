@@ -1,5 +1,6 @@
 """The text of a formula, cut where nothing is nested: parentheses and quotes are kept together."""
 
+import keyword
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -101,7 +102,13 @@ def unquoted(name: str) -> str | None:
 
 def quoted(column: str) -> str:
     """Return a column as a formula writes it, in backticks unless it is a word."""
-    return column if column.isidentifier() else f"`{column}`"
+    return column if column.isidentifier() and not keyword.iskeyword(column) else f"`{column}`"
+
+
+def keyword_hint(text: str) -> str:
+    """Return how to name a column like a word of Python inside of a function, if one is in the text; "" if not."""
+    words = [word for word in re.findall(r"\w+", text) if keyword.iskeyword(word)]
+    return f'Write Q("{words[0]}") for the column `{words[0]}` inside of functions.' if words else ""
 
 
 def dots(text: str) -> list[int]:

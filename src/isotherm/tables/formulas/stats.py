@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from isotherm.errors import must
 from isotherm.tables.checks import Gaps, Rows
 from isotherm.tables.design import check_near, constant
 from isotherm.tables.statistics import Moments
@@ -29,6 +30,11 @@ class Summary:
     def check(self, names: Sequence[str]) -> None:
         """Raise if a column does not vary, or is too far from zero."""
         for name, mean, sd, low in zip(names, self.mean, self.sd, self.low, strict=True):
+            if not sd > 0 and ":" in name:
+                repair = (
+                    "All rows have this value, as where no row has both levels: leave the interaction out."
+                )
+                raise must(name, "a column that varies", float(low), repair)
             if not sd > 0:
                 raise constant(name, float(low))
             check_near(name, float(mean), float(sd))

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+from isotherm.tables.formulas.factors import terms
 from isotherm.tables.formulas.scan import Piece, open_characters, place, quoted, split, unquoted, wrong
 
 _MIN_SIZE, _MAX_SIZE = 4, 200  # knots of a curve
@@ -54,9 +55,9 @@ def group_terms(formula: str, piece: Piece) -> list[GroupTerm]:
         )
     if not right:
         raise wrong(formula, "one with a group after each |", f"Name the column of the groups in {where}.")
-    terms = _terms(formula, left, formula.index(left, begin))
+    own = _terms(formula, left, formula.index(left, begin))
     found = [
-        GroupTerm(":".join(columns), columns, terms, not double, ())
+        GroupTerm(":".join(columns), columns, own, not double, ())
         for columns in _factors(formula, right, piece)
     ]
     return [dataclasses.replace(term, reads=_reads(formula, term)) for term in found]
@@ -126,7 +127,5 @@ def _factors(formula: str, text: str, piece: Piece) -> list[tuple[str, ...]]:
 
 
 def _reads(formula: str, term: GroupTerm) -> tuple[str, ...]:
-    from isotherm.tables.formulas.parse import terms
-
     found = [name for factors in terms(term.terms, formula) for part in factors for name in part.columns]
     return tuple(dict.fromkeys([*term.columns, *found]))

@@ -1,6 +1,7 @@
 """Families of regressions: priors, ordered classes, censored times, families of others, and refusals."""
 
 import dataclasses
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from isotherm.tables.families.ordinal import THRESHOLDS
 from isotherm.tables.forecasting import forecast
 from isotherm.tables.regressions import regression
 from isotherm.transforms import Positive
-from support import laws
+from support import family_table, laws
 from support.made_forecast import family, made_forecast, table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -175,6 +176,15 @@ def test_what_is_not_a_family_is_refused(monkeypatch):
     monkeypatch.setattr(registry, "entry_points", lambda *, group: [entry])
     with pytest.raises(TypeError, match="must be a `Family` of that name, or a class of these"):
         family_of("mine")
+
+
+def test_the_table_of_the_docs_is_that_of_the_families():
+    page = (Path(__file__).parents[2] / "docs" / "families.md").read_text()
+    assert "\n".join(family_table.rows()) in page
+    formulas = page[page.index("| `model` | distribution") : page.index("## What differs")]
+    assert all(f"`{m}`" in formulas or "zero-inflated" in m for m in MODELS)
+    assert [m for m in MODELS if "offset" not in family_of(m).roles] == ["softmax"]
+    assert [m for m in MODELS if "weights" not in family_of(m).roles] == []
 
 
 def put(name, value, row=16):

@@ -9,8 +9,9 @@ from isotherm.tables.checks import check_column
 from isotherm.tables.design import DesignPass
 from isotherm.tables.families.base import Family
 from isotherm.tables.families.registry import MODELS, OWN_MODEL, family_of
-from isotherm.tables.formulas.computed import ComputedTable
-from isotherm.tables.formulas.parse import Formula, parse
+from isotherm.tables.formulas.computed import with_computed
+from isotherm.tables.formulas.formula import Formula
+from isotherm.tables.formulas.parse import parse
 from isotherm.tables.formulas.passes import FormulaPass
 from isotherm.tables.survey import AnyPass
 from isotherm.tables.table import Table
@@ -96,10 +97,7 @@ class Asked:
 
     def computed(self, table: Table) -> Table:
         """Return the table with a column for each expression in the place of a target or of another role."""
-        expressions = [name for name in (self.target, *self.special.values()) if name not in table.kinds]
-        if self.formula is None or not expressions:
-            return table
-        return ComputedTable(table, expressions)
+        return table if self.formula is None else with_computed(table, self.formula)
 
     def columns(self, table: Table, categorical: Sequence[str]) -> list[str]:
         """Return the columns of the features, after checking that every name is one and that no role shares one."""

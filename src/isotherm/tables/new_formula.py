@@ -12,6 +12,8 @@ from isotherm.tables.families.roles import ROLES
 from isotherm.tables.families.together import TogetherCheck
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.formulas.computed import ComputedTable
+from isotherm.tables.formulas.expressions import expression
+from isotherm.tables.formulas.formula import is_expression
 from isotherm.tables.formulas.groups import GroupDesign
 from isotherm.tables.known_levels import LevelCheck
 from isotherm.tables.new_rows import (
@@ -77,8 +79,10 @@ class NewFormula:
         for name, gaps in self._gaps.items():
             gaps.see(is_missing(columns[name]), rows)
         for name, check in self._checks:
-            numbers = isinstance(check, NumberCheck) and check.is_number
-            check.see(filled(columns[name]) if numbers else columns[name], rows)
+            if isinstance(check, NumberCheck) and check.is_number:
+                check.see(filled(columns[name]), rows, ~is_missing(columns[name]))
+            else:
+                check.see(columns[name], rows)
         if self._together is not None:
             self._together.see(columns, rows)
         for new in self._new.values():
@@ -194,10 +198,17 @@ def new_table(model: Fitted, table: Table, *, missing: str, unseen: str) -> AnyN
 
 
 def computed(table: Table, model: Fitted) -> Table:
-    """Return the table with a column for each expression that stands for a column of the model."""
+    """Return the table with a column for each expression that stands for a column of the model.
+
+    The target is left out if the table does not have its columns.
+    """
+    if not model.formula:
+        return table
+    needed = list(model.special(with_target=False).values())
     roles = [model.target, *model.special(with_target=True).values()]
-    expressions = [name for name in roles if name not in table.kinds]
-    return ComputedTable(table, expressions) if model.formula and expressions else table
+    made = {x: expression(x, model.formula[0]) for x in roles if is_expression(x, table.kinds)}
+    found = {x: e for x, e in made.items() if x in needed or all(name in table.kinds for name in e.columns)}
+    return ComputedTable(table, found) if found else table
 
 
 def with_new_levels(

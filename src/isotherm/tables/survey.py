@@ -13,6 +13,8 @@ from isotherm.tables.checks import is_missing
 from isotherm.tables.dependence import Sample, warn_if_dependent
 from isotherm.tables.design import Design, DesignPass
 from isotherm.tables.encoded import EncodedSource, Encoder
+from isotherm.tables.formulas.dependence import warn_if_formula_dependent
+from isotherm.tables.formulas.design import FormulaDesign
 from isotherm.tables.formulas.passes import FormulaPass
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import ResponsePass
@@ -101,8 +103,11 @@ def survey(
     others = {name: part.finish(standardize=standardize) for name, part in predictors.items()}
     encoder = Encoder(made, answer, others)
     source = EncodedSource(table, encoder, kept if kept.dropped else None, state)
-    if isinstance(made, Design):
-        all_rows = lambda: (block["x"] for block in source.blocks(length))
+    all_rows = lambda: (block["x"] for block in source.blocks(length))
+    if isinstance(design, FormulaPass) and isinstance(made, FormulaDesign):
+        if made.names:
+            warn_if_formula_dependent(design, made, all_rows, stacklevel=stacklevel + 1)
+    elif isinstance(made, Design):
         warn_if_dependent(sample, made, all_rows, stacklevel=stacklevel + 1)
     return source
 

@@ -3,7 +3,6 @@
 import re
 
 from isotherm.errors import must
-from isotherm.tables.formulas.evaluate import Expression
 from isotherm.tables.formulas.expressions import expression
 from isotherm.tables.formulas.factors import terms
 from isotherm.tables.formulas.formula import Formula, is_column

@@ -14,7 +14,7 @@ from isotherm.tables.formulas.design import FormulaDesign
 from isotherm.tables.formulas.parse import parse
 from isotherm.tables.formulas.passes import FormulaPass
 from isotherm.tables.table import MemoryTable
-from support.made_formulas import COLUMNS, N, RNG, design, rows_of, seen
+from support.made_formulas import COLUMNS, RNG, N, design, rows_of, seen
 
 FIXED = [
     "age",
@@ -157,7 +157,7 @@ def small_sample(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "twice"),
     [
-        ("y ~ age + sex + C(visits) + log(km) + s(age) + (1 | region) + (1 + km | broker)".replace("age + sex", "sex"), False),
+        ("y ~ sex + C(visits) + log(km) + s(age) + (1 | region) + (1 + km | broker)", False),
         ("y ~ 0 + sex + km", False),
         ("y ~ sex * km", True),
         ("y ~ poly(age, 2)", True),
@@ -209,7 +209,7 @@ BAD = {
     "y ~ sex:log(class0)": "infinite",
     "y ~ same": "`same` must be a column that varies; got 'a'",
     "y ~ one": "`one` must be a column that varies; got 1.0",
-    "y ~ cell * `the town`": r"`cell\[T.b\]:the town\[T.west\]` must be a column that varies; got 0.0. .*leave the interaction",
+    "y ~ cell * `the town`": r"`cell\[T.b\]:the town\[T.west\]` must be a column that varies; got 0.0. .*interaction",
     "y ~ far": "within 10000 standard deviations of zero",
     "y ~ age + (1 | same)": r"`same` must be a factor with at least 2 levels; got 'a'. .*leave `\(1 \| same\)` out",
     "y ~ age + (1 + one | region)": "`one` must be a column that varies",
@@ -227,7 +227,7 @@ BAD = {
     "y ~ bs(age, df=5, upper_bound=50)": r"use cr\(x, df=5\) or s\(x\)",
     "y ~ log(log)": "not named like its functions; got 'log'",
     "y ~ Intercept": "not named like its functions",
-    "y ~ hundred:hundred2:C(visits)": r"at most 10000 columns; got 4000\d.*`hundred:hundred2:C\(visits\)` alone makes 40000.*\(1 \| a:b\)",
+    "y ~ hundred:hundred2:C(visits)": r"at most 10000 columns; got 4000\d.*`hundred:hundred2:C\(visits\)` alone",
 }  # fmt: skip
 HUNDRED = np.array([f"l{i % 100}" for i in range(N)], object)
 ODD = {
@@ -333,3 +333,16 @@ def _sampled(text, twin):
         made.see(part, rows)
     rows, columns = made._sample.finish()
     return columns, set(rows.tolist())
+
+
+def test_columns_may_have_any_name():
+    columns = {
+        "y": np.zeros(N),
+        "driver's age": COLUMNS["age"],
+        'a "b"': COLUMNS["km"],
+        "x); y": COLUMNS["sex"],
+    }
+    assert design("y ~ .", columns).names == ("driver's age", 'a "b"', "x); y[T.m]", "x); y[T.other]")
+    columns["a`b"] = COLUMNS["age"]
+    with pytest.raises(ValueError, match="stands for columns without backticks"):
+        design("y ~ .", columns)

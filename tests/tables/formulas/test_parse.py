@@ -155,6 +155,13 @@ CODE = (
     "I(x if y else z)",
     "eval('1')",
     "abs(eval('1'))",
+    "C(x, levels=['`', open('a'), '`'])",
+    "C(`x`, levels=[open('a')])",
+    """Q('a"] + open("f") + x["')""",
+    """bs(x, df=5, extrapolation='"] + open("f") + x["')""",
+    "Q('a\\\\')",
+    "{open('a')}",
+    "{__import__('os')}",
 )
 
 

@@ -8,7 +8,7 @@ import functools
 import re
 
 from isotherm.tables.formulas.evaluate import ELEMENTWISE, OPERATORS, Expression
-from isotherm.tables.formulas.scan import keyword_hint, wrong
+from isotherm.tables.formulas.scan import keyword_hint, quoted, wrong
 
 _SCALINGS = {"center": (), "scale": ("center", "scale", "ddof"), "standardize": ("center", "rescale", "ddof")}
 _BOUNDS = ("lower_bound", "upper_bound", "extrapolation")
@@ -41,6 +41,12 @@ _ALONE = ("s", "offset", "exposure", "weights", "trials")
 @functools.lru_cache(maxsize=1024)
 def expression(text: str, formula: str) -> Expression:
     """Return an expression after checking that it holds nothing but what a formula may; `formula` is for messages."""
+    if "`" in text and re.search(r"[\"']", text):
+        raise wrong(
+            formula,
+            "one without both kinds of quotes in an expression",
+            f'Write Q("name") for `...` in {text}.',
+        )
     source, names = _without_backticks(text)
     try:
         node = ast.parse(source.strip(), mode="eval").body
@@ -59,6 +65,11 @@ def expression(text: str, formula: str) -> Expression:
         node,
         {name: column for name, column in checker.names.items() if column in checker.columns},
     )
+
+
+def column_expression(name: str) -> Expression:
+    """Return the expression that is a column, whatever its name."""
+    return Expression(quoted(name), (name,), (), True, (), 1, ast.Name("_column0_"), {"_column0_": name})
 
 
 class _Checker:
@@ -231,6 +242,13 @@ class _Checker:
             type(None),
         ):
             raise self._refuse(node, "Write a number, a text or a list of these.")
+        elif isinstance(node.value, str):
+            self._text(node, node.value)
+
+    def _text(self, node: ast.AST, text: str) -> None:
+        """Refuse texts that formulaic, which writes them into code, could take for something else."""
+        if not text.isprintable() or re.search(r"[\"'\\`]", text):
+            raise self._refuse(node, "Use texts without quotes and backslashes.")
 
     def _quoted_name(self, node: ast.Call) -> str:
         if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Constant):
@@ -238,6 +256,7 @@ class _Checker:
         column = node.args[0].value
         if not isinstance(column, str):
             raise self._refuse(node, 'Write `Q("name of a column")`.')
+        self._text(node, column)
         self.names[column] = column
         return column
 

@@ -50,6 +50,8 @@ class Formula:
             raise wrong(
                 self.text, "one whose `.` stands for columns", "No other column is left: remove the `.`."
             )
+        if odd := [name for name in rest if "`" in name.strip("`")]:
+            raise wrong(self.text, "one whose `.` stands for columns without backticks", f"Rename {odd[0]}.")
         fixed, total = self.fixed, f"({' + '.join(rest)})"
         for i in reversed(places):
             fixed = fixed[:i] + total + fixed[i + 1 :]

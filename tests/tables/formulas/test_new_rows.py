@@ -136,7 +136,7 @@ def test_many_levels_are_counted_and_found():
         "g": np.random.default_rng(0).permutation(count),
         "t": np.arange(count).astype(str),
     }
-    made = design("y ~ 1 + (1 | g) + (1 | t)", columns, length=2**12)
+    made = design("y ~ 1 + (1 | g) + (1 | t)", columns, length=2**13)
     rows = rows_of(made, columns)
     np.testing.assert_array_equal(rows["level_g"], columns["g"])
     np.testing.assert_array_equal(np.array(made.groups[1].levels)[rows["level_t"]], columns["t"])

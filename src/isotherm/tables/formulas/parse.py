@@ -133,6 +133,10 @@ def _check_terms(formula: Formula) -> None:
         raise wrong(
             formula.text, "one with each group term once", f"Leave one `({again[0][1]} | {again[0][0]})` out."
         )
+    whole = [group.factor for group in formula.groups if group.terms.startswith("1")]
+    if again := [factor for factor in whole if whole.count(factor) > 1]:
+        repair = f"Write (0 + x | {again[0]}) for a term without one."
+        raise wrong(formula.text, f"one with a single intercept in the groups of {again[0]}", repair)
     for group in formula.groups:
         terms(group.terms, formula.text)
 

@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 from isotherm.tables.formulas.factors import terms
-from isotherm.tables.formulas.scan import Piece, open_characters, place, quoted, split, unquoted, wrong
+from isotherm.tables.formulas.scan import Piece, dots, open_characters, place, quoted, split, unquoted, wrong
 
 _MIN_SIZE, _MAX_SIZE = 4, 200  # knots of a curve
 _MAX_POWER, _MAX_TERMS = 5, 10_000
@@ -132,6 +132,12 @@ def _terms(formula: str, text: str, begin: int) -> str:
     for piece in split(formula, "+-", begin, begin + len(text)):
         if piece.text in ("0", "1"):
             intercept = (piece.text == "1") == (piece.sign == "+")
+        elif dots(piece.text):
+            raise wrong(
+                formula,
+                "one whose groups name their terms",
+                f"Name the columns in place of {place(text, begin)}.",
+            )
         elif piece.text:
             check_term(formula, piece)
             rest.append(f"{piece.sign} {piece.text}")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from isotherm.errors import IsothermWarning
-from isotherm.tables.formulas import passes, sample
+from isotherm.tables.formulas import limits, sample
 from isotherm.tables.formulas.dependence import warn_if_formula_dependent
 from isotherm.tables.formulas.design import FormulaDesign
 from isotherm.tables.formulas.parse import parse
@@ -282,7 +282,7 @@ def test_a_dot_is_all_other_columns():
 
 
 def test_rows_that_do_not_fit_into_memory_are_refused(monkeypatch):
-    monkeypatch.setattr(passes, "available_bytes", lambda: 10_000)
+    monkeypatch.setattr(limits, "available_bytes", lambda: 10_000)
     with pytest.raises(ValueError, match=r"`formula` must be one whose rows fit into 0.0 GB of free memory"):
         design("y ~ sex * km + (1 | region)")
 

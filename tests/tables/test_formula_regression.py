@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -28,6 +29,10 @@ def some_params(problem, seed=1):
     return constraint.constrained(
         jax.tree.map(lambda x: x + 0.3 * rng.standard_normal(x.shape).astype(np.float32), free)
     )
+
+
+def row_log_likelihoods(problem, params):
+    return problem.posterior.row_log_likelihoods(params, jax.tree.map(jnp.asarray, problem.data))
 
 
 def group_log_density(params, name, correlated=True):
@@ -56,7 +61,7 @@ def test_a_poisson_model_with_groups_has_the_density_by_hand():
         return stats.poisson(np.exp(eta) * COLUMNS["area"]).logpmf(COLUMNS["count"])
 
     assert problem.labels["coefficients"] == [["intercept", "x", "sex[T.m]", "x:sex[T.m]"]]
-    found = problem.posterior.row_log_likelihoods(a, problem.data)
+    found = row_log_likelihoods(problem, a)
     np.testing.assert_allclose(found, rows_by_hand(a), rtol=2e-4, atol=2e-4)
     scales = 2.5 / np.array([1.0, x.std()])
 
@@ -81,7 +86,7 @@ def test_sigma_may_depend_on_the_row_and_groups_may_be_uncorrelated():
     c, s, r = (np.asarray(q[k], float) for k in ("coefficients", "sigma_coefficients", "r_region"))
     mean = c[0] + c[1] * COLUMNS["x"] + r[CODES, 0] + r[CODES, 1] * COLUMNS["z"]
     law = stats.norm(mean, np.exp(s[0] + s[1] * COLUMNS["z"]))
-    found = problem.posterior.row_log_likelihoods(q, problem.data)
+    found = row_log_likelihoods(problem, q)
     np.testing.assert_allclose(found, law.logpdf(COLUMNS["y"]), rtol=1e-4, atol=1e-4)
     p = some_params(problem, 2)
     spread = COLUMNS["z"].std()
@@ -105,7 +110,7 @@ def test_without_an_intercept_every_level_has_a_coefficient():
     q = some_params(problem)
     c = np.asarray(q["coefficients"], float)
     law = stats.norm(np.where(MALE == 1, c[1], c[0]), float(q["sigma"]))
-    found = problem.posterior.row_log_likelihoods(q, problem.data)
+    found = row_log_likelihoods(problem, q)
     np.testing.assert_allclose(found, law.logpdf(COLUMNS["y"]), rtol=1e-4, atol=1e-4)
 
 
@@ -114,7 +119,7 @@ def test_an_intercept_alone_needs_no_column():
     assert "x" not in problem.data
     q = some_params(problem)
     eta = float(q["coefficients"][0]) + np.asarray(q["r_region"], float)[CODES, 0]
-    found = problem.posterior.row_log_likelihoods(q, problem.data)
+    found = row_log_likelihoods(problem, q)
     np.testing.assert_allclose(found, stats.norm(eta, float(q["sigma"])).logpdf(COLUMNS["y"]), rtol=1e-4, atol=1e-4)
 
 

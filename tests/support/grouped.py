@@ -71,16 +71,14 @@ def exact_moments(rows, *, points=120):
         found = np.flatnonzero(inside.any(axis=axis))
         low, high = coarse[max(found[0] - 1, 0)], coarse[min(found[-1] + 1, 59)]
         axes.append(low + (high - low) * (np.arange(points) + 0.5) / points)
-    grid = [given(t, s) for t in axes[0] for s in axes[1]]
-    weights = np.exp(np.array([value for value, _ in grid]) - max(value for value, _ in grid))
+    grid = [(t, s) for t in axes[0] for s in axes[1]]
+    values = np.array([given(*scales)[0] for scales in grid])
+    weights = np.exp(values - values.max())
     kept = np.flatnonzero(weights > 1e-7)
-    weights = weights[kept] / weights[kept].sum()
-    moments = {}
-    for name in grid[0][1]:
-        mean = sum(w * np.asarray(grid[k][1][name][0]) for w, k in zip(weights, kept, strict=True))
-        square = sum(
-            w * (np.asarray(grid[k][1][name][0]) ** 2 + grid[k][1][name][1])
-            for w, k in zip(weights, kept, strict=True)
-        )
-        moments[name] = mean, np.sqrt(square - mean**2)
-    return moments
+    first, second = {}, {}
+    for k in kept:
+        for name, (mean, variance) in given(*grid[k])[1].items():
+            w = weights[k] / weights[kept].sum()
+            first[name] = first.get(name, 0.0) + w * mean
+            second[name] = second.get(name, 0.0) + w * (mean**2 + variance)
+    return {name: (mean, np.sqrt(second[name] - mean**2)) for name, mean in first.items()}

@@ -22,7 +22,7 @@ from isotherm.errors import must
 from isotherm.sums import precision
 from isotherm.tuning.groups.derivatives import check_own_levels
 from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, pair_index
-from isotherm.tuning.groups.marginal import Center, Marginal
+from isotherm.tuning.groups.marginal import MOVE, Center, Marginal
 from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
 from isotherm.transforms import Constraint
 from isotherm.tuning.newton import whitening
@@ -91,7 +91,7 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
         whole = information + inverse.T @ inverse
         mode = np.asarray(leaves[factor.leaf], np.float64).reshape(factor.num_levels, -1)
         weighted = np.einsum("gij,gj->gi", whole, mode)
-        slopes = center.information_slopes[number] / stretch
+        slopes = center.information_change[number] / stretch
         arrays = map(put, (information, mode, weighted, np.linalg.cholesky(whole), slopes))
         follow = _follow(layout, pairs, center) if factor is layout.factors[-1] else (None, ())
         centrings.append(Centring(factor.name, group.scale, group.correlations, *arrays, *follow))
@@ -122,14 +122,16 @@ def _follow(
 
 
 def _stretch(constraint: Constraint, layout: Layout, theta: PyTree) -> Float[np.ndarray, " o"]:
-    """Return the derivatives of the outer numbers of a chart by the free outer parameters."""
+    """Return by how much the outer numbers of a chart grow if a free outer parameter grows by `MOVE`."""
     outer, head, group = layout.parts.split(theta)
 
-    def numbers(x: Float[Array, " o"]) -> Float[Array, " o"]:
-        free = layout.parts.joined(x, head, group, theta)
-        return outer_numbers(layout.parts, layout.positive, free, constraint.constrained(free))
+    def numbers(move: float) -> Float[np.ndarray, " o"]:
+        free = layout.parts.joined(outer + move, head, group, theta)
+        return np.asarray(
+            outer_numbers(layout.parts, layout.positive, free, constraint.constrained(free)), np.float64
+        )
 
-    return np.diagonal(np.asarray(jax.jacfwd(numbers)(outer), np.float64))
+    return numbers(MOVE) - numbers(0.0)
 
 
 def _prior_share(c: Centring) -> float:

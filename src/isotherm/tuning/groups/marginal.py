@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from isotherm import tree
+from isotherm.arrow import Parts
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import fold
@@ -175,7 +176,7 @@ class Marginal:
         return _joined(parts, o, h + factor * step[0], g + factor * step[1], theta)
 
 
-def _joined(parts, outer: np.ndarray, head: np.ndarray, group: np.ndarray, like: PyTree) -> PyTree:
+def _joined(parts: Parts, outer: np.ndarray, head: np.ndarray, group: np.ndarray, like: PyTree) -> PyTree:
     leaves, structure = jax.tree.flatten(like)
     for vector, index in ((outer, parts.outer), (head, parts.head), (group.ravel(), (parts.largest,))):
         start = 0
@@ -199,7 +200,8 @@ class _OuterGradients(eqx.Module):
 
             def total(x: Float[Array, " o"]) -> Float[Array, ""]:
                 moved = self.layout.parts.joined(x, head, group, theta)
-                return jnp.sum(jnp.where(valid, self.posterior.row_log_likelihoods(moved, rows), 0))
+                values = self.layout.own.row_log_likelihoods(self.posterior, moved, rows)
+                return jnp.sum(jnp.where(valid, values, 0))
 
             return jax.grad(total)(outer)
 

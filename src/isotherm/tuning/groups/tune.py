@@ -20,11 +20,11 @@ from isotherm.data.stream import Stream
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.errors import must
 from isotherm.sums import precision
+from isotherm.transforms import Constraint
 from isotherm.tuning.groups.derivatives import check_own_levels
 from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, pair_index
 from isotherm.tuning.groups.marginal import MOVE, Center, Marginal
 from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
-from isotherm.transforms import Constraint
 from isotherm.tuning.newton import whitening
 
 
@@ -56,7 +56,9 @@ def tune_groups(
         frame = _frame(layout, pairs, center, chart)
     narrow = lambda x: _as_dtype(x, tree.dtype_of(problem.init))
     chart, frame = narrow(chart), narrow(frame)
-    problem = dataclasses.replace(problem, density=charted(problem.density, chart), init=frame.center)
+    problem = dataclasses.replace(
+        problem, density=charted(problem.density, chart, layout.own), init=frame.center
+    )
     say(f"pilot run of the sampler, after {center.passes:.0f} passes")
     pace = paced(problem, chart, frame, key=key, seed=seed)
     why_not = problem.why_not_float64
@@ -103,17 +105,22 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
 def _follow(
     layout: Layout, pairs: list[PairIndex], center: Center, by: np.ndarray | None = None
 ) -> tuple[Array, tuple[Border, ...]]:
-    """Return the Hessian between the largest group and the head, dense part and crossed groups apart.
+    """Return the Hessian between the largest group and the head: the dense part, and crossed groups apart.
 
     `by` multiplies the block of each level from the left.
     """
     dtype, found = tree.dtype_of(center.theta), center.arrow
-    group, last, dense = layout.factors[-1], len(layout.factors) - 1, layout.num_dense - layout.num_outer
+    group, last = layout.factors[-1], len(layout.factors) - 1
+    # Blocks come before the levels of crossed groups, and are dense as well.
+    blocks = sum(factor.width for factor in layout.factors[:-1] if factor.column is None)
+    dense = layout.num_dense - layout.num_outer + blocks
     eye = np.broadcast_to(np.eye(group.width), (group.num_levels, group.width, group.width))
     by = eye if by is None else by
     slopes = by @ found.border[:, :dense].toarray().reshape(group.num_levels, group.width, dense)
     borders = []
     for i, factor in enumerate(layout.factors[:-1]):
+        if factor.column is None:
+            continue
         pair = pairs[layout.pairs.index((i, last))]
         index = (tree.put(x, np.int32) for x in (pair.second, pair.first))
         values = tree.put(by[pair.second] @ found.between[i], dtype)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import isotherm as iso
 from isotherm.own_levels import OwnLevels, summed, taken
@@ -28,19 +29,23 @@ def model(batched):
         return -jnp.cosh(rows["x"] @ q["w"] + effects + q["site"][rows["site"]])
 
     posterior = iso.Posterior(all_of_them if batched else one, None, batched=batched)
-    return posterior, jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), theta), jax.tree.map(jnp.asarray, rows)
+    return (
+        posterior,
+        jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), theta),
+        jax.tree.map(jnp.asarray, rows),
+    )
 
 
-def test_values_and_gradients_are_those_of_the_posterior():
-    for batched in (False, True):
-        posterior, theta, rows = model(batched)
-        own = OwnLevels((0, 1), (0, 1))  # leaves in the order of their names: effect, site, w; level, site, x
-        found = own.row_log_likelihoods(posterior, theta, rows)
-        np.testing.assert_allclose(found, posterior.row_log_likelihoods(theta, rows), rtol=1e-5)
-        total = lambda f: jax.grad(lambda q: jnp.sum(f(q)))(theta)
-        expected = total(lambda q: posterior.row_log_likelihoods(q, rows))
-        gradients = total(lambda q: own.row_log_likelihoods(posterior, q, rows))
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), gradients, expected)
+@pytest.mark.parametrize("batched", [False, True])
+def test_values_and_gradients_are_those_of_the_posterior(batched):
+    posterior, theta, rows = model(batched)
+    own = OwnLevels((0, 1), (0, 1))  # leaves in the order of their names: effect, site, w; level, site, x
+    found = own.row_log_likelihoods(posterior, theta, rows)
+    np.testing.assert_allclose(found, posterior.row_log_likelihoods(theta, rows), rtol=1e-5)
+    total = lambda f: jax.grad(lambda q: jnp.sum(f(q)))(theta)
+    expected = total(lambda q: posterior.row_log_likelihoods(q, rows))
+    gradients = total(lambda q: own.row_log_likelihoods(posterior, q, rows))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), gradients, expected)
 
 
 def test_sums_by_level():
@@ -48,6 +53,8 @@ def test_sums_by_level():
     level = rng.integers(LEVELS - 1, size=ROWS).astype(np.int32)  # nothing belongs to the last one
     terms = rng.normal(size=(ROWS, 2, 3)).astype(np.float32)
     expected = np.stack([terms[level == i].sum(axis=0) for i in range(LEVELS)])
-    np.testing.assert_allclose(summed(jnp.asarray(terms), jnp.asarray(level), LEVELS), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        summed(jnp.asarray(terms), jnp.asarray(level), LEVELS), expected, rtol=1e-5, atol=1e-5
+    )
     found = taken(jnp.asarray(expected), jnp.asarray(level))
     np.testing.assert_array_equal(found, expected.reshape(LEVELS, -1)[level])

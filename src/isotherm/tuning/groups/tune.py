@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
+from scipy import sparse
 
 from isotherm import tree
 from isotherm.arrow import ArrowPreconditioner, Border
@@ -94,9 +95,21 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
         mode = np.asarray(leaves[factor.leaf], np.float64).reshape(factor.num_levels, -1)
         weighted = np.einsum("gij,gj->gi", whole, mode)
         slopes = center.information_change[number] / stretch
-        arrays = map(put, (information, mode, weighted, np.linalg.cholesky(whole), slopes))
-        follow = _follow(layout, pairs, center) if factor is layout.factors[-1] else (None, ())
-        centrings.append(Centring(factor.name, group.scale, group.correlations, *arrays, *follow))
+        by_dense, borders = _follow(layout, pairs, center) if factor is layout.factors[-1] else (None, ())
+        centrings.append(
+            Centring(
+                factor.name,
+                group.scale,
+                group.correlations,
+                put(information),
+                put(mode),
+                put(weighted),
+                put(np.linalg.cholesky(whole)),
+                put(slopes),
+                by_dense,
+                borders,
+            )
+        )
     outer = outer_numbers(layout.parts, layout.positive, center.theta, params)
     head = layout.parts.split(center.theta)[1]
     return Charted(constraint, tuple(centrings), layout.parts, layout.positive, outer, head)
@@ -116,15 +129,16 @@ def _follow(
     dense = layout.num_dense - layout.num_outer + blocks
     eye = np.broadcast_to(np.eye(group.width), (group.num_levels, group.width, group.width))
     by = eye if by is None else by
-    slopes = by @ found.border[:, :dense].toarray().reshape(group.num_levels, group.width, dense)
+    side = sparse.csr_matrix(found.border[:, :dense]).toarray()
+    slopes = by @ side.reshape(group.num_levels, group.width, dense)
     borders = []
     for i, factor in enumerate(layout.factors[:-1]):
         if factor.column is None:
             continue
         pair = pairs[layout.pairs.index((i, last))]
-        index = (tree.put(x, np.int32) for x in (pair.second, pair.first))
+        groups, levels = tree.put(pair.second, np.int32), tree.put(pair.first, np.int32)
         values = tree.put(by[pair.second] @ found.between[i], dtype)
-        borders.append(Border(*index, values, layout.start(factor), factor.num_levels))
+        borders.append(Border(groups, levels, values, layout.start(factor), factor.num_levels))
     return tree.put(slopes, dtype), tuple(borders)
 
 

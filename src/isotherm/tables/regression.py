@@ -145,7 +145,7 @@ def regression(
             "features", "columns that are not named like a parameter", clash.pop(), "Rename the column."
         )
     standard = Standardized(
-        jnp.asarray(design.center), jnp.asarray(design.scale), response.origin, response.unit
+        *(jnp.asarray(x) for x in (design.center, design.scale, response.origin, response.unit))
     )
     names = ["intercept", *design.names]
     axes = [response.classes[1:], names] if family.per_class else [names]

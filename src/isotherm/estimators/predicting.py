@@ -12,7 +12,7 @@ from isotherm.prediction.record import Prediction, joined, over_draws
 from isotherm.tables.families.classes import random_class
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.new_rows import NewTable
-from isotherm.tables.outcomes import outcomes
+from isotherm.tables.outcomes import outcome_of, outcomes
 from isotherm.tables.reading import ReadTable
 from isotherm.tables.responses import likelihood_of, responses_of
 from isotherm.tables.survey import chunk_length
@@ -33,13 +33,15 @@ def expected(draws: Draws, columns: Mapping[str, np.ndarray], levels: tuple[floa
 
 
 def observations(
-    draws: Draws, columns: Mapping[str, np.ndarray], seed: int, levels: tuple[float, ...]
+    draws: Draws, columns: Mapping[str, np.ndarray], levels: tuple[float, ...], seed: int = 0
 ) -> Prediction:
-    """Return mean, sd and quantiles of new observations of each row, with the noise that `forecast` has."""
+    """Return mean, sd and quantiles of new observations of each row: those of `forecast`."""
     model, params = fitted(draws), in_a_row(chosen(draws))
-    return joined(
-        [over_draws(_observed(model, part, params, seed), levels) for part in _parts(draws, columns)]
-    )
+    found, means = [], []
+    for part in _parts(draws, columns):
+        found.append(over_draws(_observed(model, part, params, seed), levels))
+        means.append(over_draws(part.values, levels))
+    return outcome_of(model, joined(found), joined(means))
 
 
 def sampled_observations(
@@ -54,7 +56,9 @@ def sampled_observations(
     rng, found = np.random.default_rng(seed), []
     for part in _parts(draws, columns):
         p = part.values.astype(np.float64)
-        found.append(random_class(rng, p if model.family.has_probabilities else np.stack([1 - p, p], axis=-1)))
+        found.append(
+            random_class(rng, p if model.family.has_probabilities else np.stack([1 - p, p], axis=-1))
+        )
     return np.concatenate(found, axis=1)
 
 

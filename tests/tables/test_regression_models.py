@@ -9,7 +9,7 @@ import scipy.stats
 import isotherm as iso
 from isotherm.tables.design import DesignPass
 from isotherm.tables.families import MODELS, Likelihood, Prior, family_of
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.table import MemoryTable
 

@@ -9,7 +9,7 @@ from isotherm.data.sources.base import Source, check_unchanged, row_of
 from isotherm.tables import dependence, survey
 from isotherm.tables.encoded import EncodedSource
 from isotherm.tables.families import MODELS
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from isotherm.tables.statistics import level_codes
 from isotherm.tables.table import MemoryTable
 from support import stored_tables

@@ -134,7 +134,7 @@ def _run(options: argparse.Namespace) -> int:
         from isotherm.tables.csv_file import CsvFormat
         from isotherm.tables.decision import decision_of
         from isotherm.tables.fitted import fitted
-        from isotherm.tables.forecast import forecasts
+        from isotherm.tables.forecasting import forecasts
         from isotherm.tables.identifiers import table_as_written
         from isotherm.tables.reader import is_csv, open_table
         from isotherm.tables.scored import Scored

@@ -132,7 +132,7 @@ def make_problem(spec: Spec) -> Problem:
         about = About(spec.title or f"Posterior of {spec.function}", {"function": spec.function}, source)
     else:
         from isotherm.tables.families import Prior
-        from isotherm.tables.regression import regression
+        from isotherm.tables.regressions import regression
 
         assert table is not None
         named = ("path", "target", "features", "separator", "encoding")

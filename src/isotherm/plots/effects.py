@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from isotherm.plots.style import MAIN, MUTED, NARROW, literal, new_figure, tidy, title
-from isotherm.tables.effects import Effect
+from isotherm.tables.coefficients import Effect
 from isotherm.text import visible
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from isotherm.judging.summary import fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
-from isotherm.tables.effects import Effect
+from isotherm.tables.coefficients import Effect
 from isotherm.tables.fitted import Fitted
 
 _LISTED = 60

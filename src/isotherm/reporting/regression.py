@@ -12,7 +12,7 @@ from isotherm.reporting.effects import effect_summary, effect_table
 from isotherm.reporting.fit import dependence, description, rows_used, stored_fit
 from isotherm.reporting.page import Section
 from isotherm.scores import Calibration
-from isotherm.tables.effects import effects, is_regression
+from isotherm.tables.coefficients import effects, is_regression
 from isotherm.tables.fit import Curve, fit_of
 from isotherm.tables.fitted import Fitted, fitted
 

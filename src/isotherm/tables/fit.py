@@ -10,7 +10,7 @@ from jaxtyping import Float
 from isotherm import scores
 from isotherm.data.stream import some_rows
 from isotherm.prediction.blocks import blocks
-from isotherm.tables.effects import is_regression, thinned
+from isotherm.tables.coefficients import is_regression, thinned
 from isotherm.tables.families.base import Family, LocationFamily
 from isotherm.tables.families.likelihood import Likelihood
 from isotherm.tables.fitted import fitted

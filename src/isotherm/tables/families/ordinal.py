@@ -92,7 +92,8 @@ class Ordinal(Family):
 
     def response(self, eta: Array, aux: Params, rows: Rows) -> Array:
         del rows
-        gap = _all_thresholds(aux["thresholds"]) - eta[..., None]
+        c = _all_thresholds(aux["thresholds"])
+        gap = c.reshape((1,) * (eta.ndim + 1 - c.ndim) + c.shape) - eta[..., None]
         inside = jax.nn.sigmoid(gap[..., 1:]) * jax.nn.sigmoid(-gap[..., :-1])
         inside = inside * -jnp.expm1(gap[..., :-1] - gap[..., 1:])
         return jnp.concatenate(

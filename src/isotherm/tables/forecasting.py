@@ -83,7 +83,7 @@ def forecast(
 
     **Arguments:**
 
-    - `draws`: of `isotherm sample` or of `isotherm.tables.regression`, with its `description` and `labels` in
+    - `draws`: of `isotherm sample` or of `iso.tables.regression`, with its `description` and `labels` in
       `draws.about.model` and `draws.labels`.
     - `columns`: arrays of equal length by name, as `isotherm.tables.reader.read_table(path).columns`: the features,
       and exposure and offset if the model has them. If the target is among them, the predictions are scored.

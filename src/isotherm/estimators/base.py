@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +10,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data  # pyrefly: ignore
 
 from isotherm.draws import Draws
 from isotherm.errors import check_choice, check_count, must
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class BayesianEstimator(BaseEstimator):
     """A regression whose coefficients are sampled. The two subclasses say what it returns for new rows."""
 
-    family: str | Family | None
+    family: Any
     prior: Prior | Mapping[str, Any] | None
     categorical: Sequence[str]
     standardize: bool
@@ -58,9 +58,9 @@ class BayesianEstimator(BaseEstimator):
         kind = self._kind_out(None)
         if kind in (None, frames.PANDAS):
             return table
-        return frames.make_frame(kind, {name: table[name].to_numpy() for name in table})
+        return frames.make_frame(kind, {str(name): table[name].to_numpy() for name in table})
 
-    def set_output(self, *, transform: str | None = None) -> Self:
+    def set_output(self, *, transform: str | None = None) -> "BayesianEstimator":
         """Choose what `predict_interval`, `predict_proba` and `sample_posterior` return, and return the estimator.
 
         - `transform`: `"pandas"`, `"polars"` or `"pyarrow"` for data frames; `"default"` for arrays from arrays and,
@@ -155,7 +155,7 @@ class BayesianEstimator(BaseEstimator):
             family_of(self.family)  # registers it, as a process that has loaded the estimator must
         return self._read(X, fit=False)
 
-    def _kind_out(self, X: Any) -> str | None:
+    def _kind_out(self, X: Any) -> Any:
         """Return the kind of data frame that `set_output` asks for, or else that of `X`; `None` for arrays."""
         chosen = (
             getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
@@ -201,9 +201,8 @@ def seed_of(random_state: Any) -> int:
 
 def weights_of(sample_weight: Any, y: np.ndarray) -> Float[np.ndarray, " row"]:
     """Return a weight for each row."""
-    if np.isscalar(sample_weight):
-        return np.full(len(y), float(sample_weight))
     weights = np.asarray(sample_weight, np.float64)
+    weights = np.full(len(y), weights) if weights.ndim == 0 else weights
     if weights.shape != y.shape:
         raise must("sample_weight", f"an array of shape {y.shape}", weights)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):

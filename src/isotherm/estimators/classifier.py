@@ -1,12 +1,12 @@
 """A classifier: a target of classes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags  # pyrefly: ignore
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from isotherm.errors import must
@@ -81,7 +81,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BayesianClassifier":
         """Sample the posterior given rows `X` and their classes `y`, and return the estimator.
 
         - `sample_weight`: factors of the log-likelihood of each row.
@@ -161,6 +161,6 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         return fitted(self.draws_).classes
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # pyrefly: ignore
         tags.classifier_tags.multi_class = self.family is None or not family_of(self.family).is_binary
         return tags

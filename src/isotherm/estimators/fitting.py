@@ -15,7 +15,7 @@ from isotherm.prediction.blocks import chosen
 from isotherm.tables.checks import is_missing
 from isotherm.tables.families.base import Family
 from isotherm.tables.families.prior import Prior
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from isotherm.text import visible
 
 _SHOWN = 5
@@ -75,7 +75,7 @@ def fit(
         quantile=settings.quantile,
         standardize=settings.standardize,
         prior=prior if prior is None or isinstance(prior, Prior) else Prior.of(prior),
-        **roles,
+        **roles,  # pyrefly: ignore
     )
     draws = sampling.sample(
         *made,

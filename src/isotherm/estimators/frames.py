@@ -41,7 +41,7 @@ def make_frame(kind: str, columns: Mapping[str, np.ndarray], like: Any = None) -
 
         return pd.DataFrame(dict(columns), index=like.index if kind_of_frame(like) == PANDAS else None)
     if kind == POLARS:
-        import polars as pl
+        import polars as pl  # pyrefly: ignore
 
         return pl.DataFrame(dict(columns))
     import pyarrow as pa

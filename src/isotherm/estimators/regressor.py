@@ -1,12 +1,12 @@
 """A regressor: a target of numbers or counts."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags, assert_all_finite
+from sklearn.utils import Tags, assert_all_finite  # pyrefly: ignore
 
 from isotherm.estimators import predicting
 from isotherm.estimators.base import BayesianEstimator, checked_family, interval_ends, seed_of, thinned
@@ -74,7 +74,7 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BayesianRegressor":
         """Sample the posterior given rows `X` and their targets `y`, and return the estimator.
 
         - `sample_weight`: factors of the log-likelihood of each row.
@@ -114,7 +114,7 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         return thinned(predicting.sampled_observations(self.draws_, columns, seed_of(random_state)), n)
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # pyrefly: ignore
         rule = family_of(self.family).target.rule
         tags.target_tags.positive_only = rule in (POSITIVE, COUNTS)
         return tags

@@ -26,11 +26,16 @@ def main(names):
     def report(*, check_name, exception, status, **_):
         nonlocal failed
         failed += status == "failed"
-        print(f"{time.perf_counter() - began:7.0f} s  {status:8} {check_name} {exception or ''}"[:200], flush=True)
+        print(
+            f"{time.perf_counter() - began:7.0f} s  {status:8} {check_name} {exception or ''}"[:200],
+            flush=True,
+        )
 
     for name in names or ["BayesianRegressor", "BayesianClassifier"]:
         estimator = getattr(iso.estimators, name)(num_draws=20, num_chains=2)
-        check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED, callback=report)
+        check_estimator(
+            estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED, callback=report
+        )
     return failed
 
 

@@ -1,7 +1,7 @@
 """scikit-learn's own checks of an estimator, all of them.
 
-They fit tables of thirty shapes, and chains for each take half a minute to compile: `python tests/estimators/chains.py`
-runs the checks with chains. Here draws are those of the normal approximation at the mode, which all else is made of.
+They fit tables of about thirty shapes, and chains are compiled for each: `python tests/estimators/chains.py` runs the
+checks with chains. Here draws are those of the normal approximation at the mode; all else is the same.
 """
 
 import warnings
@@ -28,7 +28,9 @@ def test_the_checks_of_scikit_learn_pass(name, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of so few draws none can be trusted
         results = check_estimator(estimator, on_skip=None, expected_failed_checks=EXPECTED)
-    ended = {status: [r["check_name"] for r in results if r["status"] == status] for status in ("xfail", "skipped")}
+    ended = {
+        status: [r["check_name"] for r in results if r["status"] == status] for status in ("xfail", "skipped")
+    }
     assert ended["xfail"] == list(EXPECTED)
     assert set(ended["skipped"]) <= {"check_array_api_input"}
     assert len(results) > 50

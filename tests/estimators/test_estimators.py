@@ -21,6 +21,8 @@ from isotherm.estimators import fitting
 from support import laplace
 
 NAMES = ["age", "dose"]
+# So few draws are not to be trusted. One test is about this warning.
+UNTRUSTED = "ignore::sklearn.exceptions.ConvergenceWarning"
 
 
 @pytest.fixture
@@ -36,6 +38,7 @@ def rows(n=60, seed=0):
     return x, x[:, 0] / 12 + 0.5 * rng.normal(size=n)
 
 
+@pytest.mark.filterwarnings(UNTRUSTED)
 def test_a_regressor_predicts_what_a_forecast_does(quick):
     x, y = rows()
     frame = pd.DataFrame(x, columns=NAMES, index=np.arange(60) + 100)
@@ -55,16 +58,19 @@ def test_a_regressor_predicts_what_a_forecast_does(quick):
     assert model.verdict_ == model.summary_.verdict
 
 
+@pytest.mark.filterwarnings(UNTRUSTED)
 @pytest.mark.parametrize("classes", [["no", "yes"], [2, 10, 30]])
 def test_a_classifier_predicts_what_a_forecast_does(quick, classes):
     x, y = rows(90)
     codes = np.digitize(y, np.quantile(y, [0.5] if len(classes) == 2 else [0.3, 0.6]))
-    model = iso.estimators.BayesianClassifier(num_draws=100).fit(x, np.array(classes, object)[codes])
+    model = iso.estimators.BayesianClassifier(num_draws=100).fit(x, np.array(classes)[codes])
     found = iso.tables.forecast(model.draws_, {"x0": x[:, 0], "x1": x[:, 1]})
     p, low_high = model.predict_proba(x), model.predict_interval(x)
     if len(classes) == 2:
         np.testing.assert_array_equal(p[:, 1], found.columns["probability"])
-        np.testing.assert_array_equal(low_high, np.stack([found.columns["low"], found.columns["high"]], axis=1))
+        np.testing.assert_array_equal(
+            low_high, np.stack([found.columns["low"], found.columns["high"]], axis=1)
+        )
     else:
         for i, name in enumerate(classes):
             np.testing.assert_array_equal(p[:, i], found.columns[f"probability_{name}"])
@@ -78,6 +84,7 @@ def test_a_classifier_predicts_what_a_forecast_does(quick, classes):
     assert list(named.columns) == [str(label) for label in classes]
 
 
+@pytest.mark.filterwarnings(UNTRUSTED)
 def test_frames_of_all_kinds_give_the_same_and_categories_are_levels(quick):
     x, y = rows()
     frame = pd.DataFrame({"age": x[:, 0], "group": np.array(["b", "a", "c"])[np.arange(60) % 3]})
@@ -96,6 +103,7 @@ def test_frames_of_all_kinds_give_the_same_and_categories_are_levels(quick):
     assert isinstance(polars.predict_interval(pl.DataFrame(table)), pl.DataFrame)
 
 
+@pytest.mark.filterwarnings(UNTRUSTED)
 def test_constant_columns_and_rows_of_weight_zero_do_not_count(quick):
     x, y = rows()
     wide = np.column_stack([np.ones(60), x])
@@ -107,6 +115,7 @@ def test_constant_columns_and_rows_of_weight_zero_do_not_count(quick):
     np.testing.assert_array_equal(model.predict(wide), other.predict(x))
 
 
+@pytest.mark.filterwarnings(UNTRUSTED)
 def test_it_is_cloned_pickled_searched_and_piped(quick):
     x, y = rows()
     grid = {"bayesianregressor__prior": [{"coefficients": 0.01}, iso.tables.families.Prior()]}
@@ -122,6 +131,7 @@ def test_it_is_cloned_pickled_searched_and_piped(quick):
     assert not hasattr(clone(best), "draws_")
 
 
+@pytest.mark.filterwarnings(UNTRUSTED)
 def test_bad_input_is_refused_in_a_sentence(quick):
     x, y = rows()
     regressor, classifier = iso.estimators.BayesianRegressor, iso.estimators.BayesianClassifier
@@ -139,7 +149,7 @@ def test_bad_input_is_refused_in_a_sentence(quick):
         regressor().fit(x, y, sample_weight=-np.ones(60))
     fitted = regressor(num_draws=20).fit(x, y)
     with pytest.raises(ValueError, match="`level` must be a probability"):
-        fitted.predict_interval(x, level=90)
+        fitted.predict_interval(x, level=90.0)
     with pytest.raises(ValueError, match="`n` must be an integer below 81"):
         fitted.sample_posterior(100)
 

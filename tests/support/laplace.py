@@ -1,4 +1,4 @@
-"""A stand-in for `iso.sample` that is quick on tiny data: independent draws from the normal approximation at the mode."""
+"""A quick stand-in for `iso.sample` on tiny data: independent draws from the normal approximation at the mode."""
 
 import equinox as eqx
 import jax

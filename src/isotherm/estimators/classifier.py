@@ -91,8 +91,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         check_classification_targets(y)
         self.classes_ = np.unique(y if sample_weight is None else y[weights_of(sample_weight, y) > 0])
         family = self._family_for(y)
-        values = np.array(y.tolist()) if y.dtype == object else y  # numbers are in the order of numbers
-        self._sample(columns, values, sample_weight, family, {"offset": self.offset})
+        self._sample(columns, y, sample_weight, family, {"offset": self.offset})
         if family.per_class:
             self.coef_ = np.concatenate([np.zeros_like(self.coef_[:1]), self.coef_])
             self.intercept_ = np.concatenate([[0.0], self.intercept_])

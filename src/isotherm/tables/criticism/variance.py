@@ -66,9 +66,7 @@ def r_squared(
     return RSquared(found.mean, found.low, found.high, samples, interval, len(given))
 
 
-def residual_variance(
-    model: Fitted, block: Block, rng: np.random.Generator
-) -> Float[np.ndarray, "draw row"]:
+def residual_variance(model: Fitted, block: Block, rng: np.random.Generator) -> Float[np.ndarray, "draw row"]:
     """Return the variance of a new observation in each row: of a family that is not known here, by one of them."""
     mean = np.asarray(block.response, np.float64)
     aux = {name: np.asarray(x, np.float64) for name, x in block.aux.items()}

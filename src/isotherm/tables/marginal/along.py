@@ -71,7 +71,9 @@ class Effects(Printed):
 
     def to_pandas(self) -> "DataFrame":
         """Return a `DataFrame` with a row for each value and class."""
-        frame = {self.column: np.repeat(np.array(self.values, None if self.is_number else object), self._each)}
+        frame = {
+            self.column: np.repeat(np.array(self.values, None if self.is_number else object), self._each)
+        }
         if self.classes:
             frame["class"] = np.tile(np.array(self.classes, object), len(self.values))
         for name in ("mean", "low", "high"):
@@ -119,7 +121,9 @@ class Effects(Printed):
             for k in range(self._each):
                 spread = (high[i, k] - low[i, k]) / 4
                 names = [self.classes[k]] if self.classes else []
-                table.add_row(text, *names, *(fixed(float(x), spread) for x in (mean[i, k], low[i, k], high[i, k])))
+                table.add_row(
+                    text, *names, *(fixed(float(x), spread) for x in (mean[i, k], low[i, k], high[i, k]))
+                )
         return table
 
 
@@ -185,7 +189,9 @@ def effects(
     if not pairs:
         return made
     chosen = [values_along(model, given, column, list(pair)) for pair in pairs]
-    contrasts = contrasts_of(chosen, values, made.classes, found, given.share_left, interval, has_ratios(model))
+    contrasts = contrasts_of(
+        chosen, values, made.classes, found, given.share_left, interval, has_ratios(model)
+    )
     return dataclasses.replace(made, contrasts=tuple(contrasts))
 
 

@@ -72,7 +72,9 @@ def curve(draws: Draws, column: str, *, points: int = _POINTS, interval: float =
     check_count("points", points, minimum=2)
     terms = {term.name: term for term in model.terms if isinstance(term, Smooth)}
     if column not in terms:
-        rule = f"a column with a smooth: {', '.join(terms)}" if terms else "left out: the model has no smooths"
+        rule = (
+            f"a column with a smooth: {', '.join(terms)}" if terms else "left out: the model has no smooths"
+        )
         raise must("column", rule, column)
     design = model.made_design
     smooth = next(x for x in design.smooths if x.name == column)

@@ -41,9 +41,7 @@ def check_along(model: Fitted, given: Given, column: str) -> None:
         raise must("column", "a column with one value in a row", column)
 
 
-def values_along(
-    model: Fitted, given: Given, column: str, at: Sequence[Any] | None
-) -> tuple[Any, ...]:
+def values_along(model: Fitted, given: Given, column: str, at: Sequence[Any] | None) -> tuple[Any, ...]:
     """Return numbers, or the texts of levels: those in `at`, or else a grid or all levels."""
     check_along(model, given, column)
     levels = known_levels(model).get(column)

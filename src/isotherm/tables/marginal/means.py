@@ -45,9 +45,7 @@ def some_draws(draws: Draws) -> dict[str, np.ndarray]:
     return in_a_row(chosen(kept, max(MOST_DRAWS, kept.num_chains)) if total > MOST_DRAWS else kept)
 
 
-def averages(
-    model: Fitted, params: Mapping[str, np.ndarray], columns: Columns, sets: int
-) -> Averages:
+def averages(model: Fitted, params: Mapping[str, np.ndarray], columns: Columns, sets: int) -> Averages:
     """Return the means over rows and over draws. `columns` hold the rows of all sets, one set after the other."""
     rows = dataclasses.replace(encoded(model, columns), y=None)
     count = len(rows.x) // sets

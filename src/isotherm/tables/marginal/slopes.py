@@ -126,7 +126,9 @@ def _slope(
     """Return the slope at each draw, the mean over draws of that of each row, and the sd of the column."""
     check_along(model, given, name)
     if name in known_levels(model):
-        raise must("columns", "columns of numbers", name, f"Compare its levels: effects(..., {name!r}, compare=...).")
+        raise must(
+            "columns", "columns of numbers", name, f"Compare its levels: effects(..., {name!r}, compare=...)."
+        )
     x = numbers_of(given, name)
     sd, low, high = float(x.std()), float(x.min()), float(x.max())
     if sd == 0:

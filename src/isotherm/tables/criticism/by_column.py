@@ -1,6 +1,7 @@
 """Observed targets beside replicated ones, for each level of a column."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +185,6 @@ def _levels(model: Fitted, values: np.ndarray, column: str) -> tuple[list[str], 
         return [level_text(value) for value in distinct], codes
     edges = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)))
     codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-    names = [f"{a:.4g} to {b:.4g}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    names = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)]
     used = np.unique(codes)
     return [names[i] for i in used], np.searchsorted(used, codes)

@@ -82,8 +82,8 @@ class Loo(Printed):
         )
         if self.num_bad:
             yield (
-                f"Pareto k is above {_K_LIMIT} in {self.num_bad:,} of them: without such a row the posterior would be "
-                "another, and the value is too optimistic"
+                f"Pareto k is above {_K_LIMIT} in {self.num_bad:,} of them: without such a row the posterior "
+                "would be another, and the value is too optimistic"
             )
 
 

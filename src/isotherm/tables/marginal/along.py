@@ -85,7 +85,7 @@ class Effects(Printed):
         return max(1, len(self.classes))
 
     def _parts(self) -> Iterator[Any]:
-        yield f"{self.response} along {self.column}: {self._how}"
+        yield f"{self.response} along {self.column}: {self.how}"
         yield self._table()
         if self.contrasts:
             yield contrast_table(self.contrasts, self.interval)
@@ -98,7 +98,8 @@ class Effects(Printed):
             )
 
     @property
-    def _how(self) -> str:
+    def how(self) -> str:
+        """How the other columns are dealt with."""
         if self.others == "typical":
             return "the other columns at typical values"
         is_all = self.num_rows == self.num_table_rows

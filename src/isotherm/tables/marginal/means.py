@@ -1,7 +1,7 @@
 """Expected responses at every draw, averaged over rows."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -63,11 +63,14 @@ def averages(model: Fitted, params: Mapping[str, np.ndarray], columns: Columns, 
             begin, end = max(which.start, i * count), min(which.stop, (i + 1) * count)
             part = values[:, begin - which.start : end - which.start]
             totals[:, i] += part.sum(axis=1, dtype=np.float64)
-    assert totals is not None and of_rows is not None
+    assert totals is not None
+    assert of_rows is not None
     return Averages(totals / count, of_rows.reshape(sets, count, *of_rows.shape[1:]))
 
 
-def expected_responses(model: Fitted, params: Mapping[str, np.ndarray], rows: NewRows):
+def expected_responses(
+    model: Fitted, params: Mapping[str, np.ndarray], rows: NewRows
+) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield slices of rows and their expected responses, (draw, row) or (draw, row, class)."""
     likelihood, data = likelihood_of(model, rows)
     params = with_new_levels(dict(params), model, rows, 0)

@@ -37,10 +37,15 @@ class PriorStatistic:
     data: float
     draws: Float[np.ndarray, " draw"]
 
+    def quantiles(self) -> tuple[float, float, float]:
+        """The quantiles of 5 %, 50 % and 95 % under the priors."""
+        low, middle, high = np.quantile(self.draws, (0.05, 0.5, 0.95))
+        return float(low), float(middle), float(high)
+
 
 @dataclasses.dataclass(frozen=True)
 class PriorLines:
-    """Expected responses along a column, the others at typical values: (draw, value), of the last class if several."""
+    """Expected responses along a column, the others at typical values; of the last class if there are several."""
 
     column: str
     values: tuple[Any, ...]

@@ -33,8 +33,8 @@ def judged(
     data_low, data_high = np.quantile(data, _MIDDLE)
     kind = "counts" if family.target.is_whole else "values"
     sentences = [
-        f"Under the priors, 9 of 10 {kind} of `{target}` lie between {low:.3g} and {high:.3g}; 9 of 10 of the data lie "
-        f"between {data_low:.3g} and {data_high:.3g}."
+        f"Under the priors, 9 of 10 {kind} of `{target}` lie between {low:.3g} and {high:.3g}; 9 of 10 of "
+        f"the data lie between {data_low:.3g} and {data_high:.3g}."
     ]
     warnings = []
     if isinstance(family, LocationFamily):

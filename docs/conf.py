@@ -58,6 +58,10 @@ MODULES = {
         *("Source", "arrays", "npy", "parquet", "zarr", "generated"),
     ),
     "isotherm.tables": ("regression", "forecast"),
+    "isotherm.tables.families": (
+        *("Prior", "Family", "LocationFamily", "Target", "Auxiliary", "Law"),
+        *("Link", "Effect", "Facts", "Together"),
+    ),
     "isotherm.judging.diagnosis": ("Diagnosis",),
     "isotherm.draws.record": ("RunRecord",),
     "isotherm.prediction.record": ("Prediction",),

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from isotherm.tables import forecast as module
+from isotherm.tables import forecasting as module
 from isotherm.tables import survey
 from isotherm.tables.families import MODELS
 from isotherm.tables.forecasting import forecast, forecasts

@@ -21,7 +21,7 @@ _SMALL_BYTES = 2**28  # of the rows of a table that are loaded
 _TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
 _SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
 _VALUES = "a list of strings or numbers"
-_FORMULA = "a formula such as \"y ~ x\", or a list of formulas"
+_FORMULA = 'a formula such as "y ~ x", or a list of formulas'
 _TEXTS = 'strings by column, such as { day = "%d/%m/%Y" }'
 _CSV = ("separator", "decimal", "encoding")  # of a CSV file
 _KEYS = {
@@ -111,7 +111,9 @@ def read_spec(name: str) -> Spec:
         raise must("model", "given, or `function` instead", spec.model, "A spec has exactly one of the two.")
     needed = {"path"} if spec.formula is not None else {"path", "target"}
     if spec.model is not None and not needed <= set(spec.data):
-        raise must("[data]", f"a section with {' and '.join(f'`{x}`' for x in sorted(needed))}", dict(spec.data))
+        raise must(
+            "[data]", f"a section with {' and '.join(f'`{x}`' for x in sorted(needed))}", dict(spec.data)
+        )
     return spec
 
 
@@ -232,7 +234,8 @@ def _has_type(kind: str, value: Any) -> bool:
     return {
         _TEXT: isinstance(value, str),
         _NAMES: isinstance(value, list) and all(isinstance(x, str) for x in value),
-        _FORMULA: isinstance(value, str) or (isinstance(value, list) and all(isinstance(x, str) for x in value)),
+        _FORMULA: isinstance(value, str)
+        or (isinstance(value, list) and all(isinstance(x, str) for x in value)),
         _INTEGER: isinstance(value, int) and number,
         _NUMBER: number,
         _SECTION: isinstance(value, dict),

@@ -9,9 +9,10 @@ from isotherm.tables.checks import check_column
 from isotherm.tables.design import DesignPass
 from isotherm.tables.families.base import Family
 from isotherm.tables.families.registry import MODELS, OWN_MODEL, family_of
-from isotherm.tables.formulas.computed import ComputedTable
-from isotherm.tables.formulas.design import FormulaPass
-from isotherm.tables.formulas.parse import Formula, parse
+from isotherm.tables.formulas.computed import with_computed
+from isotherm.tables.formulas.formula import Formula
+from isotherm.tables.formulas.parse import parse
+from isotherm.tables.formulas.passes import FormulaPass
 from isotherm.tables.survey import AnyPass
 from isotherm.tables.table import Table
 
@@ -48,10 +49,12 @@ class Asked:
             if family is not None:
                 raise must("family", "left out unless `model` is a formula", family)
             if target is None:
-                raise must("target", "the name of a column, or `model` a formula such as \"y ~ x\"", target)
+                raise must("target", 'the name of a column, or `model` a formula such as "y ~ x"', target)
             return Asked(model, target, special, features, exclude)  # pyrefly: ignore
         if not isinstance(texts, list | tuple) or not texts or not all(isinstance(x, str) for x in texts):
-            raise must("model", "a formula, a list of formulas, or the name of a family", model, error=TypeError)
+            raise must(
+                "model", "a formula, a list of formulas, or the name of a family", model, error=TypeError
+            )
         for name, value in (("target", target), ("features", features), ("exclude", exclude or None)):
             if value is not None:
                 raise must(name, "left out if there is a formula", value, _BY_FORMULA)
@@ -94,10 +97,7 @@ class Asked:
 
     def computed(self, table: Table) -> Table:
         """Return the table with a column for each expression in the place of a target or of another role."""
-        expressions = [name for name in (self.target, *self.special.values()) if name not in table.kinds]
-        if self.formula is None or not expressions:
-            return table
-        return ComputedTable(table, expressions)
+        return table if self.formula is None else with_computed(table, self.formula)
 
     def columns(self, table: Table, categorical: Sequence[str]) -> list[str]:
         """Return the columns of the features, after checking that every name is one and that no role shares one."""
@@ -106,7 +106,9 @@ class Asked:
             return _features(table.kinds, roles, self.features, self.exclude, categorical)
         for role, name in (*roles.items(), *(("categorical", name) for name in categorical)):
             check_column(role, name, table.kinds)
-        passes = [FormulaPass(table, x, categorical=categorical) for x in (self.formula, *self.predictors.values())]
+        passes = [
+            FormulaPass(table, x, categorical=categorical) for x in (self.formula, *self.predictors.values())
+        ]
         return list(dict.fromkeys(name for part in passes for name in part.columns))
 
     def passes(

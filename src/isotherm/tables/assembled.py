@@ -92,16 +92,14 @@ def terms_of(design: AnyDesign, prior: Prior, unit: float = 1.0, *, standardize:
     """Return the effects of groups and the smooths of a design."""
     if isinstance(design, Design):
         return ()
-    found: list[Term] = []
+    found = []
     for group in design.groups:
         sds = group.sd if standardize else [1.0] * len(group.terms)
         scales = tuple(float(prior.groups * unit / sd) for sd in sds)
         found.append(
             GroupEffects(group.name, len(group.levels), tuple(group.terms), scales, group.correlated)
         )
-    for smooth in design.smooths:
-        found.append(Smooth(smooth.name, smooth.size - 2, prior.smooths * unit))
-    return tuple(found)
+    return (*found, *(Smooth(x.name, x.size - 2, prior.smooths * unit) for x in design.smooths))
 
 
 def levels_of(design: AnyDesign, term: GroupEffects) -> list[str]:

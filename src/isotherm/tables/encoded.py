@@ -21,7 +21,7 @@ AnyDesign = Design | FormulaDesign
 class Encoder:
     """From columns of a table to rows: standardised `x`, `y`, and `offset` and `weight` if the model has them.
 
-    `predictors` are the designs of parameters that depend on the row; the rows have their columns as `x_` and the name.
+    `predictors` are the designs of parameters that depend on the row, by name. Rows have their columns as `x_name`.
     """
 
     design: AnyDesign

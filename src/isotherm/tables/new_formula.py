@@ -12,8 +12,10 @@ from isotherm.tables.families.roles import ROLES
 from isotherm.tables.families.together import TogetherCheck
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.formulas.computed import ComputedTable
+from isotherm.tables.formulas.expressions import expression
+from isotherm.tables.formulas.formula import is_expression
 from isotherm.tables.formulas.groups import GroupDesign
-from isotherm.tables.known_levels import LevelCheck, codes_of
+from isotherm.tables.known_levels import LevelCheck
 from isotherm.tables.new_rows import (
     EMPTY,
     OTHER_LEVEL,
@@ -32,8 +34,8 @@ from isotherm.tables.table import Columns, Table
 from isotherm.tables.terms import GroupEffects
 
 _NEW_GROUP = (
-    "Choose what is predicted for such rows by `--unseen sample` (effects drawn from the distribution of the levels), "
-    "`--unseen mean` (an effect of zero) or `--unseen missing`, in Python `unseen=\"sample\"`."
+    "Choose what is predicted for such rows by `--unseen sample` (effects drawn from that of the levels), "
+    '`--unseen mean` (an effect of zero) or `--unseen missing`, in Python `unseen="sample"`.'
 )
 
 
@@ -56,15 +58,13 @@ class NewFormula:
         self._used = list(dict.fromkeys([*features, *special.values()]))
         self.names = [*self._used, *([model.target] if self._has_target else [])]
         self._gaps, self._complete = {name: Gaps(name) for name in self._used}, Complete(self._used)
-        self._levels = {name: levels for design in designs for name, levels in design.levels.items()}
-        factors = {part for group in model.made_design.groups for part in group.columns}
         self._checks: list[tuple[str, NumberCheck | LevelCheck]] = []
-        for name in features:
-            if name in self._levels:
-                if unseen != "missing":
-                    self._checks.append((name, LevelCheck(name, self._levels[name], OTHER_LEVEL)))
-            elif name not in factors or any(name in x.term_columns for x in model.made_design.groups):
+        for design in designs:
+            for name in design.numbers:
                 self._checks.append((name, NumberCheck([name], table.kinds[name])))
+            if unseen in ("error", "sample"):
+                levels = design.levels.items()
+                self._checks += [(name, LevelCheck(name, known, OTHER_LEVEL)) for name, known in levels]
         for role, name in special.items():
             self._checks.append((name, NumberCheck([name], table.kinds[name], ROLES[role].rule)))
         self._together: TogetherCheck | None = None
@@ -79,8 +79,10 @@ class NewFormula:
         for name, gaps in self._gaps.items():
             gaps.see(is_missing(columns[name]), rows)
         for name, check in self._checks:
-            numbers = isinstance(check, NumberCheck) and check.is_number
-            check.see(filled(columns[name]) if numbers else columns[name], rows)
+            if isinstance(check, NumberCheck) and check.is_number:
+                check.see(filled(columns[name]), rows, ~is_missing(columns[name]))
+            else:
+                check.see(columns[name], rows)
         if self._together is not None:
             self._together.see(columns, rows)
         for new in self._new.values():
@@ -104,24 +106,26 @@ class NewFormula:
         """Return some rows in the form that the model takes. All rows were checked before."""
         model, design = self._model, self._model.made_design
         complete = ~np.any([is_missing(columns[name]) for name in self._used], axis=0)
-        codes = {group.name: group.codes(columns) for group in design.groups}
-        unknown = {name: (codes_of(columns[name], x) < 0) & complete for name, x in self._levels.items()}
-        unknown |= {name: (x < 0) & complete for name, x in codes.items()}
+        unknown: dict[str, np.ndarray] = {}
+        for part in (design, *model.designs.values()):
+            found = part.unseen(columns)
+            unknown |= {name: x & complete for name, x in (found.levels | found.groups).items()}
         unseen = {name: numbers[x] for name, x in unknown.items() if x.any()}
         if self._unseen == "missing" and unseen:
             complete &= ~np.any(list(unknown.values()), axis=0)
         kept = {name: columns[name][complete] for name in self.names}
         count = int(complete.sum())
         out = {name: np.empty((count, *x.shape), x.dtype) for name, x in design.row.items()}
-        design.encode(kept, out)
+        policy = "mean" if self._unseen == "mean" else "refuse"
+        design.encode(kept, out, unseen=policy)
         x = out.pop("x") * np.asarray(design.scale, np.float32)
         new_levels = {}
         for group in design.groups:
-            own = codes[group.name][complete]
-            new_levels[group.name], out[f"level_{group.name}"] = self._new[group.name].numbered(kept, own)
+            name, codes = group.name, out[f"level_{group.name}"]
+            new_levels[name], out[f"level_{name}"] = self._new[name].numbered(kept, codes)
         for name, other in model.designs.items():
             own = np.empty((count, *other.row["x"].shape), np.float32)
-            other.encode(kept, {"x": own})
+            other.encode(kept, {"x": own}, unseen=policy)
             out[f"x_{name}"] = own
         return NewRows(
             complete,
@@ -146,7 +150,7 @@ class _NewLevels:
 
     def see(self, columns: Columns, rows: Rows) -> None:
         """Take note of levels that are not known."""
-        missing = np.any([is_missing(columns[name]) for name in self._group.columns], axis=0)
+        missing = np.any([is_missing(columns[name]) for name in self._group.factor.columns], axis=0)
         unknown = (self._group.codes(columns) < 0) & ~missing
         if unknown.any() and self._gaps.count == 0:
             self._example = self._texts(columns, np.flatnonzero(unknown)[:1])[0]
@@ -175,7 +179,7 @@ class _NewLevels:
         return levels, codes
 
     def _texts(self, columns: Columns, index: Int[np.ndarray, " k"]) -> list[str]:
-        parts = [[level_text(value) for value in columns[name][index]] for name in self._group.columns]
+        parts = [[level_text(value) for value in columns[name][index]] for name in self._group.factor.columns]
         return [":".join(x) for x in zip(*parts, strict=True)]
 
 
@@ -194,10 +198,17 @@ def new_table(model: Fitted, table: Table, *, missing: str, unseen: str) -> AnyN
 
 
 def computed(table: Table, model: Fitted) -> Table:
-    """Return the table with a column for each expression that stands for a column of the model."""
+    """Return the table with a column for each expression that stands for a column of the model.
+
+    The target is left out if the table does not have its columns.
+    """
+    if not model.formula:
+        return table
+    needed = list(model.special(with_target=False).values())
     roles = [model.target, *model.special(with_target=True).values()]
-    expressions = [name for name in roles if name not in table.kinds]
-    return ComputedTable(table, expressions) if model.formula and expressions else table
+    made = {x: expression(x, model.formula[0]) for x in roles if is_expression(x, table.kinds)}
+    found = {x: e for x, e in made.items() if x in needed or all(name in table.kinds for name in e.columns)}
+    return ComputedTable(table, found) if found else table
 
 
 def with_new_levels(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
@@ -112,7 +112,7 @@ class NewTable:
             gaps.see(is_missing(columns[name]), rows)
         for name, check in self._checks:
             if isinstance(check, NumberCheck) and check.is_number:
-                values = check.see(filled(columns[name]), rows)
+                values = check.see(filled(columns[name]), rows, ~is_missing(columns[name]))
                 if name in self._means:
                     self._means[name].see(values[complete])
             else:
@@ -206,6 +206,6 @@ def _names(name: str, shape: tuple[int, ...], levels: Sequence[str] | None) -> l
 
 
 def filled(values: np.ndarray) -> np.ndarray:
-    """Return numbers with 1, which is valid in any column of numbers, in place of missing ones."""
+    """Return numbers with 1 in place of missing ones."""
     numbers = as_numbers(values)
     return np.where(np.isnan(numbers), 1.0, numbers) if numbers.dtype.kind == "f" else numbers

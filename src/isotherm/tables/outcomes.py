@@ -23,7 +23,9 @@ def outcomes(
     """
     family = model.family
     varying = {x.name: np.asarray(x.at_draws(params, rows), np.float64) for x in model.made_predictors}
-    aux = {x.name: np.asarray(params[x.name], np.float64) for x in family.auxiliaries if x.name not in varying}
+    aux = {
+        x.name: np.asarray(params[x.name], np.float64) for x in family.auxiliaries if x.name not in varying
+    }
     rows = {name: x for name, x in rows.items() if x.ndim == 1}
     out = np.empty(expected.shape[::-1], np.float32)
     for i, center in enumerate(np.ascontiguousarray(expected.T, np.float64)):

@@ -84,7 +84,13 @@ def regression(
     - `standardize`: whether the priors are on standardised columns or on the columns as given.
     - `progress`: show how fast a file is read, on a terminal or in a notebook.
     """
-    given = {"exposure": exposure, "offset": offset, "weights": weights, "trials": trials, "censored": censored}
+    given = {
+        "exposure": exposure,
+        "offset": offset,
+        "weights": weights,
+        "trials": trials,
+        "censored": censored,
+    }
     special = {role: name for role, name in given.items() if name is not None}
     asked = Asked.of(model, family, target, features, exclude, special)
     prior = Prior() if prior is None else prior
@@ -94,7 +100,7 @@ def regression(
     if missing not in ("refuse", "drop"):
         raise must("missing", '"refuse" or "drop"', missing)
     others = {"positive": positive, "order": list(order) or None, **settings}
-    check_arguments(law, asked.special | {name: x for name, x in others.items() if x is not None})
+    check_arguments(law, {**asked.special, **{name: x for name, x in others.items() if x is not None}})
     asked.check_predictors(law)
     table = asked.computed(_table(columns))
     used, factors = asked.columns(table, categorical), asked.factors
@@ -119,7 +125,9 @@ def regression(
         stacklevel=2,
     )
     made = assembled(source, law, prior, standardize=standardize, in_memory=_is_loaded(source, table))
-    description = {"standardize": standardize} | ({} if reading.is_plain else {"reading": dataclasses.asdict(reading)})
+    description = {"standardize": standardize} | (
+        {} if reading.is_plain else {"reading": dataclasses.asdict(reading)}
+    )
     return dataclasses.replace(made, description=made.description | asked.description | description)
 
 

@@ -55,7 +55,9 @@ def likelihood_of(model: Fitted, rows: NewRows) -> tuple[Likelihood, dict[str, n
     """Return the likelihood of rows from which `center` was subtracted, and these rows as it takes them."""
     center = jnp.asarray(rows.center, jnp.float32)
     standard = Standardized(center, jnp.ones(len(center)), has_intercept=model.has_intercept)
-    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset}) | rows.further | rows.terms
+    data = (
+        {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset}) | rows.further | rows.terms
+    )
     return Likelihood(standard, model.family, model.terms, model.made_predictors), data
 
 

@@ -16,6 +16,8 @@ class Standardized(eqx.Module):
     The last axis of a vector holds the intercept, then the coefficients. Without an intercept, m and o are zero.
     """
 
+    affine = True  # in the coefficients: effects of groups rely on it
+
     center: Float[Array, " F"]
     scale: Float[Array, " F"]
     origin: float = 0.0

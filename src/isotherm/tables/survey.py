@@ -13,7 +13,9 @@ from isotherm.tables.checks import is_missing
 from isotherm.tables.dependence import Sample, warn_if_dependent
 from isotherm.tables.design import Design, DesignPass
 from isotherm.tables.encoded import EncodedSource, Encoder
-from isotherm.tables.formulas.design import FormulaPass
+from isotherm.tables.formulas.dependence import warn_if_formula_dependent
+from isotherm.tables.formulas.design import FormulaDesign
+from isotherm.tables.formulas.passes import FormulaPass
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import ResponsePass
 from isotherm.tables.table import Columns, Table
@@ -92,17 +94,20 @@ def survey(
         for rows, columns in progressing(table, names, length, title=title, show=progress):
             if missing == "drop":
                 mask = kept.mask(int(rows[0]), int(rows[-1]) + 1)
-                columns = {name: x[mask] for name, x in columns.items()}
+                rows, columns = rows[mask], {name: x[mask] for name, x in columns.items()}
             for part in again:
-                part.see_again(columns)
+                part.see_again(columns, rows)
     made, answer = design.finish(standardize=standardize), response.finish(standardize=standardize)
     if not made.has_intercept:
         answer = dataclasses.replace(answer, origin=0.0)
     others = {name: part.finish(standardize=standardize) for name, part in predictors.items()}
     encoder = Encoder(made, answer, others)
     source = EncodedSource(table, encoder, kept if kept.dropped else None, state)
-    if isinstance(made, Design):
-        all_rows = lambda: (block["x"] for block in source.blocks(length))
+    all_rows = lambda: (block["x"] for block in source.blocks(length))
+    if isinstance(design, FormulaPass) and isinstance(made, FormulaDesign):
+        if made.names:
+            warn_if_formula_dependent(design, made, all_rows, stacklevel=stacklevel + 1)
+    elif isinstance(made, Design):
         warn_if_dependent(sample, made, all_rows, stacklevel=stacklevel + 1)
     return source
 

@@ -17,6 +17,7 @@ from isotherm.tables.families.base import Params, Rows
 from isotherm.tables.standardized import Standardized
 from isotherm.transforms import Correlations, Scale
 
+AnyArrays = Mapping[str, Any]  # of JAX or NumPy
 _START = 0.2  # of the scale of its prior: where an sd starts
 
 
@@ -111,10 +112,12 @@ class GroupEffects:
         own = params[self.names[0]][rows[f"level_{self.name}"]]
         return jnp.sum(own * rows[f"terms_{self.name}"], axis=1) if self.has_columns else own[:, 0]
 
-    def at_draws(self, params: Params, rows: Rows) -> Float[Array, "n draw"]:
+    def at_draws(self, params: AnyArrays, rows: AnyArrays) -> Float[Array, "n draw"]:
         """Return what the effects add in each row at each draw."""
         own = params[self.names[0]][:, rows[f"level_{self.name}"]]
-        return jnp.einsum("dnq,nq->nd", own, rows[f"terms_{self.name}"]) if self.has_columns else own[:, :, 0].T
+        return (
+            jnp.einsum("dnq,nq->nd", own, rows[f"terms_{self.name}"]) if self.has_columns else own[:, :, 0].T
+        )
 
     def log_prior(self, params: Params) -> Float[Array, ""]:
         """Return the log-density of effects, sds and correlations."""
@@ -175,7 +178,7 @@ class Smooth:
         """Return what the curve adds to the linear predictor of each row, beside the straight line."""
         return rows[f"smooth_{self.name}"] @ params[self.names[0]]
 
-    def at_draws(self, params: Params, rows: Rows) -> Float[Array, "n draw"]:
+    def at_draws(self, params: AnyArrays, rows: AnyArrays) -> Float[Array, "n draw"]:
         """Return what the curve adds in each row at each draw."""
         return rows[f"smooth_{self.name}"] @ params[self.names[0]].T
 
@@ -219,7 +222,7 @@ class Predictor(eqx.Module):
         slopes, intercept = self.standard.linear(params[self.coefficients])
         return self.transform(rows[self.rows] @ slopes + intercept)
 
-    def at_draws(self, params: Mapping[str, Array], rows: Rows) -> Float[Array, "n draw"]:
+    def at_draws(self, params: AnyArrays, rows: AnyArrays) -> Float[Array, "n draw"]:
         """Return the parameter in each row at each draw."""
         slopes, intercept = self.standard.linear(params[self.coefficients])
         return self.transform(rows[self.rows] @ slopes.T + intercept)

@@ -60,9 +60,7 @@ class Prior:
         own = {"sigma": self.sigma, "dispersion": self.dispersion}
         return {auxiliary.name: auxiliary.scale, **own, **self.others}[auxiliary.name]
 
-    def describe(
-        self, family: Family, *, standardize: bool, varying: Sequence[str] = ()
-    ) -> dict[str, str]:
+    def describe(self, family: Family, *, standardize: bool, varying: Sequence[str] = ()) -> dict[str, str]:
         """Return the prior of each parameter of a model, in words. Those that are `varying` depend on the row."""
         per, unit = (
             ("sd of the column, or per difference between the values of a binary column", "sd of the target")

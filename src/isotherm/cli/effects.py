@@ -17,16 +17,16 @@ def add_effects(commands: Subparsers) -> None:
         commands,
         "effects",
         help="show what a run of `isotherm sample` says of its columns and groups",
-        description="Predict the target of a regression along its columns, averaged over the rows of TABLE, which are "
-        "those that it was fitted to or others; show average slopes, the effects of groups and smooth curves. Each is "
-        "a table on the terminal and, with --out, a CSV file, a figure, and a part of one page.",
+        description="Predict the target of a regression along its columns, averaged over the rows of TABLE, "
+        "which are those that it was fitted to or others; show average slopes, the effects of groups and smooth "
+        "curves. Each is a table on the terminal and, with --out, a CSV file, a figure, and a part of one page.",
         example=_EXAMPLE,
     )
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `isotherm sample` wrote")
     parser.add_argument(
         "table",
         metavar="TABLE",
-        help="rows of the columns: a .csv, .tsv, .parquet, .npz or .npy file, or a folder of Parquet files or its URI",
+        help="rows: a .csv, .tsv, .parquet, .npz or .npy file, or a folder of Parquet files or its URI",
     )
     parser.add_argument(
         "--column",

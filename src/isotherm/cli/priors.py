@@ -19,8 +19,8 @@ def add_priors(commands: Subparsers) -> None:
         commands,
         "priors",
         help="show what the priors of a spec say of the target, before the data",
-        description="Draw parameters from the priors of the regression in SPEC and the target of the rows from these, "
-        "and compare it with that of the data. Nothing is fitted. A warning says where the priors are absurd.",
+        description="Draw parameters from the priors of the regression in SPEC and the target of the rows from "
+        "these, and compare it with that of the data. Nothing is fitted. A warning says where the priors are absurd.",
         example=_EXAMPLE,
     )
     parser.add_argument("spec", metavar="SPEC", help="a .toml file with a `model` or a `formula`")

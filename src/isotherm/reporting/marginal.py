@@ -74,10 +74,8 @@ class Shown:
             along = []
             for name in columns:
                 pairs = [(_value(model, name, a), _value(model, name, b)) for a, b in compare] or None
-                found = effects_of(
-                    draws, table, name, others=others, compare=pairs, interval=interval, rows=rows, seed=seed
-                )
-                along.append(found)
+                more = {"others": others, "compare": pairs, "interval": interval, "rows": rows, "seed": seed}
+                along += [effects_of(draws, table, name, of=of, **more) for of in _parameters(model, name)]
                 bar.advance(1)
         sloped = slopes(draws, table, numbers, interval=interval, rows=rows, seed=seed) if numbers else None
         terms = [x for x in model.terms if isinstance(x, GroupEffects)]
@@ -141,11 +139,27 @@ def record_of(shown: Shown) -> dict[str, Any]:
     frame = lambda part: part.to_pandas().to_dict("list")
     contrasts = lambda x: [dataclasses.asdict(c) for c in x.contrasts]
     return {
-        "along": {x.column: frame(x) | {"contrasts": contrasts(x)} for x in shown.along},
+        "along": {
+            _key(x): frame(x) | {"response": x.response, "contrasts": contrasts(x)} for x in shown.along
+        },
         "slopes": None if shown.slopes is None else frame(shown.slopes),
         "groups": {f"{x.term} by {x.group}": frame(x) for x in shown.groups},
         "curves": {x.column: frame(x) for x in shown.curves},
     }
+
+
+def _parameters(model: Fitted, column: str) -> list[str | None]:
+    """Return what depends on a column: expected responses, as `None`, and parameters with a formula of their own."""
+    own = (
+        [name for name, design in model.designs.items() if column in design.features] if model.formula else []
+    )
+    is_main = not model.formula or column in model.made_design.features
+    return [*([None] if is_main or not own else []), *own]
+
+
+def _key(part: Effects) -> str:
+    """Return the name of a table in the JSON object."""
+    return part.column if part.of is None else f"{part.column}, {part.of}"
 
 
 def _value(model: Fitted, column: str, text: str) -> Any:
@@ -175,7 +189,7 @@ def _file_name(part: Part, taken: set[str]) -> str:
 
 def _title(part: Part) -> str:
     if isinstance(part, Effects):
-        return f"Along {part.column}"
+        return f"Along {_key(part)}"
     if isinstance(part, Slopes):
         return "Slopes"
     if isinstance(part, LevelEffects):
@@ -232,7 +246,7 @@ def scale_sentence(part: LevelEffects) -> str:
     mean, between = part.scale.cells()
     return (
         f"The effects of the {len(part):,} levels have a standard deviation of {mean} ({100 * part.interval:g} % "
-        f"interval {between}) between them. The intervals of {int(part.clear.sum()):,} exclude zero, the average level."
+        f"interval {between}) between them. The intervals of {int(part.clear.sum()):,} exclude zero: the average."
     )
 
 
@@ -246,13 +260,8 @@ def curve_sentence(part: SmoothCurve) -> str:
 
 
 def _level_cells(part: LevelEffects, i: int) -> list[str]:
-    spread = float(part.high[i] - part.low[i]) / 4
-    found = (
-        Estimate(float(part.mean[i]), float(part.low[i]), float(part.high[i])).cells()
-        if spread
-        else ("0", "0")
-    )
-    return [*found, f"{part.rows[i]:,}"]
+    found = Estimate(float(part.mean[i]), float(part.low[i]), float(part.high[i]))
+    return [*found.cells(), f"{part.rows[i]:,}"]
 
 
 def _cell(value: Any) -> str:

@@ -13,12 +13,13 @@ from isotherm.draws.to_pandas import pandas_for
 from isotherm.errors import must
 from isotherm.judging.summary import fixed
 from isotherm.printed import Printed
-from isotherm.tables.criticism.replicated import blocks_of, replicated
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.marginal.along import check_asked
+from isotherm.tables.marginal.contrasts import digits
 from isotherm.tables.marginal.given import Source, encoded, needed, some_rows
 from isotherm.tables.marginal.grid import known_levels
 from isotherm.tables.marginal.means import some_draws
+from isotherm.tables.replicated import blocks_of, replicated
 from isotherm.tables.statistics import level_text
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class ColumnChecks(Printed):
         for title in ("statistic", "rows", "observed", "replicated", f"{100 * self.interval:g} %", "sd off"):
             table.add_column(title, justify="right", no_wrap=True)
         for x in self.checks[:_SHOWN]:
-            spread = (x.high - x.low) / 4
-            observed, mean, low, high = (fixed(v, spread) for v in (x.observed, x.mean, x.low, x.high))
+            mean, low, high = digits(x.mean, x.low, x.high)
+            observed = fixed(x.observed, max((x.high - x.low) / 4, 1e-5 * abs(x.mean)))
             cells = (f"{x.rows:,}", observed, mean, f"{low} to {high}", f"{x.distance:+.1f}")
             table.add_row(x.level, x.statistic, *cells)
         yield table

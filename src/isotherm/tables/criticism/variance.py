@@ -11,7 +11,6 @@ from scipy.special import gammaln
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.printed import Printed
-from isotherm.tables.criticism.replicated import Block, blocks_of, replicated
 from isotherm.tables.families.normal import StudentT
 from isotherm.tables.families.quantile import Quantile
 from isotherm.tables.fitted import Fitted, fitted
@@ -19,6 +18,7 @@ from isotherm.tables.marginal.along import check_asked
 from isotherm.tables.marginal.contrasts import Estimate, estimate
 from isotherm.tables.marginal.given import Source, encoded, some_rows
 from isotherm.tables.marginal.means import some_draws
+from isotherm.tables.replicated import Block, blocks_of, replicated
 
 _ROWS = 20_000
 Numbers = dict[str, np.ndarray]

@@ -10,10 +10,16 @@ from jaxtyping import Float
 from isotherm.draws import Draws
 from isotherm.draws.to_pandas import pandas_for
 from isotherm.errors import check_count, must
-from isotherm.judging.summary import fixed
 from isotherm.printed import Printed
 from isotherm.tables.fitted import fitted
-from isotherm.tables.marginal.contrasts import Contrast, Pairs, contrast_table, contrasts_of, pairs_of
+from isotherm.tables.marginal.contrasts import (
+    Contrast,
+    Pairs,
+    contrast_table,
+    contrasts_of,
+    digits,
+    pairs_of,
+)
 from isotherm.tables.marginal.given import Given, Source, some_rows
 from isotherm.tables.marginal.grid import as_column, values_along
 from isotherm.tables.marginal.means import averages, interval_of, row_error, some_draws
@@ -34,7 +40,8 @@ OTHERS = ("average", "typical")
 class Effects(Printed):
     """Expected responses along a column, with intervals; prints as a table.
 
-    - `column`: along which; `target`: of the regression, and `response`, what is predicted of it, in words.
+    - `column`: along which, and `response`, what is predicted of the `target`, in words. `of`: the parameter that
+      this is; `None` for the expected response.
     - `values`: of the column, numbers or levels.
     - `classes`: of a target with an axis of classes, which is then the last one of the arrays; none otherwise.
     - `mean`, `low`, `high`: posterior mean and central interval of the probability `interval`, (value,) or
@@ -49,6 +56,7 @@ class Effects(Printed):
 
     column: str
     target: str
+    of: str | None
     response: str
     values: tuple[Any, ...]
     classes: tuple[str, ...]
@@ -120,11 +128,8 @@ class Effects(Printed):
         for i, value in enumerate(self.values):
             text = value if isinstance(value, str) else f"{value:.5g}"
             for k in range(self._each):
-                spread = (high[i, k] - low[i, k]) / 4
                 names = [self.classes[k]] if self.classes else []
-                table.add_row(
-                    text, *names, *(fixed(float(x), spread) for x in (mean[i, k], low[i, k], high[i, k]))
-                )
+                table.add_row(text, *names, *digits(mean[i, k], low[i, k], high[i, k]))
         return table
 
 
@@ -136,6 +141,7 @@ def effects(
     at: Sequence[Any] | None = None,
     others: str = "average",
     compare: Pairs | None = None,
+    of: str | None = None,
     interval: float = 0.9,
     rows: int | None = ROWS,
     seed: int = 0,
@@ -155,6 +161,7 @@ def effects(
       most frequent levels, and effects of groups of zero.
     - `compare`: two values, `("a", "b")`, or a list of such pairs: the difference of the second to the first, and
       the ratio if responses are positive.
+    - `of`: a parameter with a formula of its own, such as "sigma", that is averaged in place of the response.
     - `interval`: probability of the central intervals.
     - `rows`: how many rows are drawn at random; `None` takes all. What the choice of rows adds to the error is
       returned as `row_error`.
@@ -162,6 +169,9 @@ def effects(
     """
     model = fitted(draws)
     check_asked(interval, seed, others)
+    if of is not None and of not in model.predictors:
+        known = ", ".join(model.predictors) or "none"
+        raise must("of", "a parameter that has a formula of its own", of, f"These are: {known}.")
     given = some_rows(model, table, rows, seed)
     pairs = pairs_of(compare)
     values = values_along(model, given, column, at)
@@ -170,14 +180,15 @@ def effects(
     given = fewer(given, len(values)) if rows == ROWS else given
     typical = given if others == "average" else typical_row(model, given)
     columns = typical.with_column(column, as_column(model, column, values))
-    found = averages(model, some_draws(draws), columns, len(values))
+    found = averages(model, some_draws(draws), columns, len(values), of)
     over = interval_of(found.draws, interval)
     made = Effects(
         column,
         model.target,
-        response_words(model),
+        of,
+        response_words(model) if of is None else f"{of} of {model.target}",
         values,
-        model.classes if model.family.has_probabilities else (),
+        model.classes if model.family.has_probabilities and of is None else (),
         *over,
         interval,
         found.draws,

@@ -10,6 +10,7 @@ from isotherm.errors import must
 from isotherm.judging.summary import fixed
 from isotherm.tables.marginal.means import Averages, interval_of, row_error
 
+_LEAST = 1e-5  # of a mean: the spread that digits show
 Pairs = tuple[Any, Any] | Sequence[tuple[Any, Any]]
 
 
@@ -23,8 +24,7 @@ class Estimate:
 
     def cells(self) -> tuple[str, str]:
         """Return the mean and the interval as text."""
-        spread = (self.high - self.low) / 4
-        mean, low, high = (fixed(x, spread) for x in (self.mean, self.low, self.high))
+        mean, low, high = digits(self.mean, self.low, self.high)
         return mean, f"{low} to {high}"
 
 
@@ -43,6 +43,13 @@ class Contrast:
     ratio: Estimate | None
     row_error: float
     of: str = ""
+
+
+def digits(mean: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a mean and an interval with as many digits as the width of the interval calls for, and six at most."""
+    spread = max((high - low) / 4, _LEAST * abs(mean))
+    mean_text, low_text, high_text = (fixed(float(x), spread) for x in (mean, low, high))
+    return mean_text, low_text, high_text
 
 
 def pairs_of(compare: Pairs | None) -> list[tuple[Any, Any]]:

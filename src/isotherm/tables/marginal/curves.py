@@ -10,11 +10,10 @@ from jaxtyping import Float
 from isotherm.draws import Draws
 from isotherm.draws.to_pandas import pandas_for
 from isotherm.errors import check_count, must
-from isotherm.judging.summary import fixed
 from isotherm.printed import Printed
 from isotherm.tables.fitted import fitted
 from isotherm.tables.marginal.along import check_asked
-from isotherm.tables.marginal.contrasts import Estimate, estimate
+from isotherm.tables.marginal.contrasts import Estimate, digits, estimate
 from isotherm.tables.marginal.means import interval_of, some_draws
 from isotherm.tables.terms import Smooth
 
@@ -56,8 +55,7 @@ class SmoothCurve(Printed):
         for title in (self.column, "curve", f"{100 * self.interval:g} %"):
             table.add_column(title, justify="right", no_wrap=True)
         for i in np.unique(np.linspace(0, len(self.x) - 1, _SHOWN).round().astype(int)):
-            spread = float(self.high[i] - self.low[i]) / 4
-            middle, low, high = (fixed(float(v[i]), spread) for v in (self.mean, self.low, self.high))
+            middle, low, high = digits(self.mean[i], self.low[i], self.high[i])
             table.add_row(f"{self.x[i]:.5g}", middle, f"{low} to {high}")
         yield table
 

@@ -113,6 +113,8 @@ def checked_names(
     model: Fitted, table: Table, *, with_target: bool, further: Sequence[str] = ()
 ) -> list[str]:
     """Return the columns to read. Raises if the table lacks one."""
+    if not needed(model, with_target=False):
+        raise must("draws", "of a regression with a column or a group", model.formula[0])
     names = list(dict.fromkeys([*needed(model, with_target=with_target), *further]))
     for name in names:
         check_column("column" if name in further else "table", name, table.kinds)

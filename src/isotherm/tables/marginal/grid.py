@@ -75,7 +75,10 @@ def _grid(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " G"]:
     if len(distinct) <= _POINTS:
         return distinct
     low, high = np.quantile(values, _ENDS)
-    return np.linspace(low, high, _POINTS) if low < high else distinct[[0, -1]]
+    if not low < high:
+        return distinct[[0, -1]]
+    step = (high - low) / (_POINTS - 1)
+    return np.unique(np.round(np.linspace(low, high, _POINTS), 1 - int(np.floor(np.log10(step)))))
 
 
 def _level(column: str, value: Any, levels: list[str]) -> str:

@@ -10,11 +10,10 @@ from jaxtyping import Float, Int64
 from isotherm.draws import Draws
 from isotherm.draws.to_pandas import pandas_for
 from isotherm.errors import must
-from isotherm.judging.summary import fixed
 from isotherm.printed import Printed
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.marginal.along import check_asked
-from isotherm.tables.marginal.contrasts import Estimate, estimate
+from isotherm.tables.marginal.contrasts import Estimate, digits, estimate
 from isotherm.tables.marginal.means import some_draws
 from isotherm.tables.terms import GroupEffects
 
@@ -79,8 +78,7 @@ class LevelEffects(Printed):
         for i in self.extremes(_SHOWN):
             if i != last + 1:
                 table.add_row("...", "", "", "")
-            values = (fixed(float(x[i]), float(self.sd[i])) for x in (self.mean, self.low, self.high))
-            effect, low, high = values
+            effect, low, high = digits(self.mean[i], self.low[i], self.high[i])
             table.add_row(self.levels[i], effect, f"{low} to {high}", f"{self.rows[i]:,}")
             last = i
         yield table

@@ -12,9 +12,8 @@ from isotherm.errors import must
 from isotherm.prediction.blocks import chosen, in_a_row
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.marginal.given import encoded
-from isotherm.tables.new_formula import with_new_levels
 from isotherm.tables.new_rows import NewRows
-from isotherm.tables.responses import likelihood_of, responses_of
+from isotherm.tables.replicated import blocks_of
 from isotherm.tables.table import Columns
 
 MOST_DRAWS = 1000  # evenly spaced: enough for the ends of intervals
@@ -45,13 +44,22 @@ def some_draws(draws: Draws) -> dict[str, np.ndarray]:
     return in_a_row(chosen(kept, max(MOST_DRAWS, kept.num_chains)) if total > MOST_DRAWS else kept)
 
 
-def averages(model: Fitted, params: Mapping[str, np.ndarray], columns: Columns, sets: int) -> Averages:
-    """Return the means over rows and over draws. `columns` hold the rows of all sets, one set after the other."""
+def averages(
+    model: Fitted,
+    params: Mapping[str, np.ndarray],
+    columns: Columns,
+    sets: int,
+    of: str | None = None,
+) -> Averages:
+    """Return the means over rows and over draws. `columns` hold the rows of all sets, one set after the other.
+
+    They are of the expected responses, or of the parameter `of` that depends on the row.
+    """
     rows = dataclasses.replace(encoded(model, columns), y=None)
     count = len(rows.x) // sets
     totals: np.ndarray | None = None
     of_rows: np.ndarray | None = None
-    for which, values in expected_responses(model, params, rows):
+    for which, values in _values(model, params, rows, of):
         if totals is None or of_rows is None:
             totals = np.zeros((len(values), sets, *values.shape[2:]))
             of_rows = np.empty((len(rows.x), *values.shape[2:]))
@@ -68,14 +76,12 @@ def averages(model: Fitted, params: Mapping[str, np.ndarray], columns: Columns, 
     return Averages(totals / count, of_rows.reshape(sets, count, *of_rows.shape[1:]))
 
 
-def expected_responses(
-    model: Fitted, params: Mapping[str, np.ndarray], rows: NewRows
+def _values(
+    model: Fitted, params: Mapping[str, np.ndarray], rows: NewRows, of: str | None
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield slices of rows and their expected responses, (draw, row) or (draw, row, class)."""
-    likelihood, data = likelihood_of(model, rows)
-    params = with_new_levels(dict(params), model, rows, 0)
-    for which, values, _ in responses_of(likelihood, params, data, rows, None, len(model.classes)):
-        yield which, values
+    """Yield slices of rows and their expected responses, (draw, row) or (draw, row, class), or a parameter."""
+    for block in blocks_of(model, params, rows):
+        yield block.rows, block.response if of is None else block.aux[of]
 
 
 def interval_of(values: Float[np.ndarray, "draw ..."], probability: float) -> Interval:

@@ -14,7 +14,6 @@ from isotherm.prediction.blocks import blocks
 from isotherm.printed import Printed
 from isotherm.sums.fold import num_rows
 from isotherm.tables.assembled import Regression
-from isotherm.tables.criticism.replicated import Block, replicated
 from isotherm.tables.families.base import LocationFamily
 from isotherm.tables.families.statistics import OF_NUMBERS, Statistic
 from isotherm.tables.fitted import Fitted, fitted_from
@@ -24,6 +23,7 @@ from isotherm.tables.marginal.means import averages
 from isotherm.tables.marginal.typical import typical_row
 from isotherm.tables.priors.parameters import prior_draws
 from isotherm.tables.priors.sentences import judged
+from isotherm.tables.replicated import Block, replicated, varying
 
 _ROWS, _LINES, _MOST_COLUMNS = 500, 40, 6
 _ALONG_ROWS = 2000  # from which the values of a column are taken
@@ -100,7 +100,7 @@ def prior_predictive(
     with np.errstate(over="ignore"):
         parts = [values for _, values in blocks(likelihood.expected, params, rows)]
     response = origin + unit * np.concatenate(parts, axis=1).astype(np.float64)
-    aux = {x.name: np.asarray(x.at_draws(params, rows)).T for x in likelihood.predictors}
+    aux = varying(likelihood, params, rows)
     aux |= {x.name: params[x.name] for x in model.family.auxiliaries if x.name not in aux}
     further = {name: x for name, x in rows.items() if x.ndim == 1}
     response = np.clip(response, -_LARGEST, _LARGEST)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from isotherm.tables.families.likelihood import Likelihood
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.new_formula import with_new_levels
 from isotherm.tables.new_rows import NewRows
@@ -32,9 +33,17 @@ def blocks_of(model: Fitted, params: Mapping[str, np.ndarray], rows: NewRows) ->
     without = NewRows(**{**vars(rows), "y": None})
     for which, response, _ in responses_of(likelihood, params, data, without, None, len(model.classes)):
         part = {name: x[which] for name, x in data.items()}
-        aux = {x.name: np.asarray(x.at_draws(params, part)).T for x in likelihood.predictors}
+        aux = varying(likelihood, params, part)
         aux |= {x.name: np.asarray(params[x.name]) for x in model.family.auxiliaries if x.name not in aux}
         yield Block(which, response, aux, {name: x for name, x in part.items() if x.ndim == 1})
+
+
+def varying(
+    likelihood: Likelihood, params: Mapping[str, np.ndarray], rows: Mapping[str, np.ndarray]
+) -> dict[str, Float[np.ndarray, "draw row"]]:
+    """Return the parameters that depend on the row."""
+    own = {x.coefficients: np.asarray(params[x.coefficients], np.float32) for x in likelihood.predictors}
+    return {x.name: np.asarray(x.at_draws(own, rows)).T for x in likelihood.predictors}
 
 
 def replicated(model: Fitted, block: Block, rng: np.random.Generator) -> Float[np.ndarray, "draw row"]:

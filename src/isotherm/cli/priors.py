@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace, files: list[Path]) -> int:
         with Progress("writing", show=not options.json):
             from isotherm.reporting.priors import write_priors
 
-            write_priors(*files, title, found, made.description["prior"])
+            write_priors(files[0], files[1], title, found, made.description["prior"])
         tell(f"page {files[1]}")
     code = 1 if found.warnings else 0
     if options.json:

@@ -37,7 +37,7 @@ def effects_along(found: Effects) -> "Figure":
             ax.plot(found.values, mean[:, k], color=color, ls=_DASHES[k % len(_DASHES)], lw=1.6, label=label)
             continue
         y = np.arange(rows) + (k - (count - 1) / 2) * 0.7 / count
-        ax.hlines(y, low[:, k], high[:, k], color=color, lw=2, label=label)
+        ax.hlines(y, low[:, k], high[:, k], color=color, lw=2, label=label or "")
         ax.plot(mean[:, k], y, "o", color=color, ms=4.5, mew=0)
     if found.is_number:
         literal(ax.set_xlabel, found.column, fontsize=10)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STATISTICS, _BINS, _PER_ROW = 4, 40, 3
+_MOST_CHARACTERS = 20  # of all levels below a panel, unless they are turned
 _FAR = 50.0  # ratio of a spread to that of the data from which an axis is logarithmic away from zero
 
 
@@ -47,7 +48,7 @@ def _histogram(ax: "Axes", statistic: PriorStatistic, target: str, *, shares: bo
         if far:
             ax.set_xscale("asinh", linear_width=scale)
             _few_ticks(ax.xaxis)
-    ax.hist(values, np.unique(edges), color=BAND, ec=MUTED, lw=0.5)
+    ax.hist(values, np.unique(edges).tolist(), color=BAND, ec=MUTED, lw=0.5)
     ax.axvline(statistic.data, color=EXACT.color, lw=1.4)
     literal(ax.set_xlabel, f"{statistic.name} of {target}" if not shares else statistic.name, fontsize=9)
     ax.set_yticks([])
@@ -78,10 +79,10 @@ def literal_ticks(ax: "Axes", names: list[str]) -> None:
     from isotherm.plots.effects import shortened
     from isotherm.text import visible
 
-    turned = {"rotation": 30, "ha": "right"} if sum(map(len, names)) > 20 else {}
-    ax.set_xticks(
-        range(len(names)), [visible(shortened(x)) for x in names], parse_math=False, usetex=False, **turned
-    )
+    shown = [visible(shortened(x)) for x in names]
+    ax.set_xticks(range(len(names)), shown, parse_math=False, usetex=False)
+    if sum(map(len, names)) > _MOST_CHARACTERS:
+        ax.tick_params(axis="x", labelrotation=30)
 
 
 def _ylabel(found: PriorPredictive) -> str:

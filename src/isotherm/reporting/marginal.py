@@ -174,11 +174,12 @@ def _value(model: Fitted, column: str, text: str) -> Any:
 
 def _file_name(part: Part, taken: set[str]) -> str:
     """Return a name of letters, digits and underscores that no other file has."""
-    kinds = {Effects: "along", LevelEffects: "group", SmoothCurve: "curve", Slopes: "slopes"}
-    own = {Effects: "column", LevelEffects: "group", SmoothCurve: "column"}.get(type(part))
-    text = kinds[type(part)] if own is None else f"{kinds[type(part)]}_{getattr(part, own)}"
-    if isinstance(part, LevelEffects) and part.term != "Intercept":
-        text += f"_{part.term}"
+    if isinstance(part, Effects):
+        text = f"along_{part.column}" if part.of is None else f"along_{part.column}_{part.of}"
+    elif isinstance(part, LevelEffects):
+        text = f"group_{part.group}" if part.term == "Intercept" else f"group_{part.group}_{part.term}"
+    else:
+        text = f"curve_{part.column}" if isinstance(part, SmoothCurve) else "slopes"
     base = re.sub(r"[^\w.-]+", "_", text)[:80]
     name, number = base, 2
     while name.lower() in taken:

@@ -1,5 +1,6 @@
 """Targets that a regression makes up for given rows."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ def blocks_of(model: Fitted, params: Mapping[str, np.ndarray], rows: NewRows) ->
     """Yield the rows, some at a time."""
     likelihood, data = likelihood_of(model, rows)
     params = with_new_levels(dict(params), model, rows, 0)
-    without = NewRows(**{**vars(rows), "y": None})
+    without = dataclasses.replace(rows, y=None)
     for which, response, _ in responses_of(likelihood, params, data, without, None, len(model.classes)):
         part = {name: x[which] for name, x in data.items()}
         aux = varying(likelihood, params, part)

@@ -14,6 +14,7 @@ from isotherm.printed import Printed
 from isotherm.tables.criticism.pointwise import log_densities, mean_params
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.marginal.given import Source, all_rows, no_rows, rows_at
+from isotherm.tables.table import Columns
 
 ROWS = 2000
 _DRAWS = 4000  # at most: Pareto smoothing needs a tail
@@ -149,9 +150,7 @@ def total(
     return Total(float(cheap.sum() + N * difference.mean()), error, spread)
 
 
-def _left_out(
-    draws: Draws, model: Fitted, columns: dict[str, np.ndarray]
-) -> Iterator[tuple[np.ndarray, ...]]:
+def _left_out(draws: Draws, model: Fitted, columns: Columns) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield log-densities of rows if they are left out, their Pareto k, and effective numbers of parameters."""
     from arviz_stats.base import array_stats
 

@@ -106,8 +106,10 @@ def group_effects(
     order = np.argsort(mean, kind="stable")
     sorted_levels = tuple(design.levels[i] for i in order)
     counts = np.asarray(design.counts, np.int64)[order]
-    each = (x[order] for x in (mean, spread, low, high))
-    return LevelEffects(group, term, sorted_levels, *each, counts, estimate(sd, interval), interval)
+    mean, spread, low, high = (x[order] for x in (mean, spread, low, high))
+    return LevelEffects(
+        group, term, sorted_levels, mean, spread, low, high, counts, estimate(sd, interval), interval
+    )
 
 
 def group_term(model: Fitted, group: str) -> GroupEffects:

@@ -15,6 +15,7 @@ from isotherm.printed import Printed
 from isotherm.sums.fold import num_rows
 from isotherm.tables.assembled import Regression
 from isotherm.tables.families.base import LocationFamily
+from isotherm.tables.families.likelihood import Likelihood
 from isotherm.tables.families.statistics import OF_NUMBERS, Statistic
 from isotherm.tables.fitted import Fitted, fitted_from
 from isotherm.tables.marginal.given import Source, some_rows
@@ -94,6 +95,7 @@ def prior_predictive(
     rng, rows = np.random.default_rng(seed), _some(regression.data)
     params = prior_draws(regression, num_draws, rng)
     likelihood = regression.posterior.log_likelihood
+    assert isinstance(likelihood, Likelihood)
     origin, unit = 0.0, 1.0
     if isinstance(model.family, LocationFamily):
         origin, unit = float(likelihood.standard.origin), float(likelihood.standard.unit)

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -41,10 +43,14 @@ def blocks_of(model: Fitted, params: Mapping[str, np.ndarray], rows: NewRows) ->
 
 def varying(
     likelihood: Likelihood, params: Mapping[str, np.ndarray], rows: Mapping[str, np.ndarray]
-) -> dict[str, Float[np.ndarray, "draw row"]]:
-    """Return the parameters that depend on the row."""
-    own = {x.coefficients: np.asarray(params[x.coefficients], np.float32) for x in likelihood.predictors}
-    return {x.name: np.asarray(x.at_draws(own, rows)).T for x in likelihood.predictors}
+) -> dict[str, Float[np.ndarray, "draw ..."]]:
+    """Return the parameters that depend on the row; (draw,) if their formula has no column."""
+    found = {}
+    for x in likelihood.predictors:
+        own = {x.coefficients: jnp.asarray(params[x.coefficients], jnp.float32)}
+        at = {x.rows: jnp.asarray(rows[x.rows])} if x.rows in rows else {}
+        found[x.name] = np.asarray(jax.vmap(lambda p, x=x, at=at: x.values(p, at))(own))
+    return found
 
 
 def replicated(model: Fitted, block: Block, rng: np.random.Generator) -> Float[np.ndarray, "draw row"]:

@@ -1,5 +1,6 @@
 """The values of a column along which predictions are made."""
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.errors import must
-from isotherm.tables.checks import as_numbers, check_column
+from isotherm.tables.checks import as_numbers
 from isotherm.tables.fitted import Fitted
 from isotherm.tables.known_levels import codes_of, some
 from isotherm.tables.marginal.given import Given, needed
@@ -36,7 +37,9 @@ def known_levels(model: Fitted) -> dict[str, list[str]]:
 def check_along(model: Fitted, given: Given, column: str) -> None:
     """Refuse what is not a column of the model with one value in a row."""
     names = needed(model, with_target=False)
-    check_column("column", column, names)
+    if column not in names:
+        near = difflib.get_close_matches(column, names, n=1)
+        raise must("column", f"one of the model: {some(names)}", column, f"Did you mean `{near[0]}`?" if near else "")
     if given.columns[column].ndim > 1:
         raise must("column", "a column with one value in a row", column)
 

@@ -21,7 +21,7 @@ from isotherm.tables.marginal.words import response_words
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_STEP = 0.01  # sd of the column: the error of the difference quotient is that squared
+_STEP = 0.003  # sd of the column: small beside what bends a response, large beside the rounding of columns
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ from isotherm.loading import UnsuitableFunctionError, load_function
 from isotherm.progress import Progress
 
 if TYPE_CHECKING:
+    from isotherm.tables.assembled import Regression
     from isotherm.tables.table import Table
 
 _SMALL_BYTES = 2**28  # of the rows of a table that are loaded
@@ -129,7 +130,7 @@ def make_problem(spec: Spec) -> Problem:
     """
     from isotherm.tables.table import MemoryTable
 
-    table = _table(spec)
+    table = table_of(spec)
     source = {} if table is None else table.describe()
     labels: dict[str, list[list[str]]] = {}
     if spec.model is None:
@@ -139,19 +140,10 @@ def make_problem(spec: Spec) -> Problem:
         made = load_function(spec.function, spec.folder)(*columns)
         about = About(spec.title or f"Posterior of {spec.function}", {"function": spec.function}, source)
     else:
-        from isotherm.tables.families import Prior
-        from isotherm.tables.regressions import regression
-
         assert table is not None
-        named = ("path", "target", "features", "separator", "encoding")
-        arguments = {k: v for k, v in spec.data.items() if k not in named}
-        target, features = spec.data.get("target"), spec.data.get("features")
-        asked, family = (spec.model, None) if spec.formula is None else (spec.formula, spec.model)
-        prior = Prior.of(spec.prior)
-        with Progress("checking the rows", show=isinstance(table, MemoryTable)):  # others show a bar
-            made = regression(asked, table, target, features, family=family, **arguments, prior=prior)
+        made = make_regression(spec, table)
         target = made.description["target"]
-        title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
+        title = title_of(spec, target)
         form = {"csv": csv} if (csv := _csv(spec)) else {}  # by which `isotherm predict` reads new rows
         about, labels = About(title, made.description | form, source), made.labels
     try:
@@ -162,7 +154,29 @@ def make_problem(spec: Spec) -> Problem:
     return Problem(posterior, _loaded_if_small(data), init, about, labels)
 
 
-def _table(spec: Spec) -> "Table | None":
+def make_regression(spec: Spec, table: "Table") -> "Regression":
+    """Return the regression that a spec with a `model` describes, after all rows were read and checked."""
+    from isotherm.tables.families import Prior
+    from isotherm.tables.regressions import regression
+    from isotherm.tables.table import MemoryTable
+
+    named = ("path", "target", "features", "separator", "encoding")
+    arguments = {k: v for k, v in spec.data.items() if k not in named}
+    target, features = spec.data.get("target"), spec.data.get("features")
+    asked, family = (spec.model, None) if spec.formula is None else (spec.formula, spec.model)
+    prior = Prior.of(spec.prior)
+    assert asked is not None
+    with Progress("checking the rows", show=isinstance(table, MemoryTable)):  # others show a bar
+        return regression(asked, table, target, features, family=family, **arguments, prior=prior)
+
+
+def title_of(spec: Spec, target: str) -> str:
+    """Return the title of a run."""
+    assert spec.model is not None
+    return spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
+
+
+def table_of(spec: Spec) -> "Table | None":
     """Return the table of the spec. A function of the user gets its columns in memory."""
     from isotherm.tables.csv_file import CsvFormat
     from isotherm.tables.reader import open_table, read_table

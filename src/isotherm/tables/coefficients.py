@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_COMPARED = 1000  # coefficients whose correlations are computed
 _DRAWS_COMPARED = 10_000
+LINEAR = ").linear"  # ends the name of the straight part of a curve s(column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,10 @@ def is_regression(draws: "Draws") -> bool:
 
 
 def effects(draws: "Draws", summary: Summary) -> list[Effect]:
-    """Return the coefficients without the intercept, those with the largest effect per standard deviation first."""
+    """Return the coefficients without the intercept, those with the largest effect per standard deviation first.
+
+    The straight parts of curves are left out: a curve is read as a whole.
+    """
     model, names = fitted(draws), list(itertools.chain(*labels_of(draws).values()))
     assert len(names) >= len(summary.rows)
     first = 0
@@ -63,7 +67,7 @@ def effects(draws: "Draws", summary: Summary) -> list[Effect]:
     found = [
         Effect(row.name, row.mean, row.sd, row.low, row.high, sd)
         for row, sd in zip(summary.rows[first:], _column_sd(model, len(labels)), strict=False)
-        if sd is not None
+        if sd is not None and not row.name.endswith(LINEAR)
     ]
     return sorted(found, key=lambda effect: -abs(effect.per_sd().mean))
 

@@ -49,11 +49,11 @@ class Encoder:
 
     def encode(self, columns: Columns, out: dict[str, np.ndarray]) -> None:
         """Write some rows to `out`."""
-        no_columns = {} if self.design.names else {"x": np.empty((len(out["y"]), 0), np.float32)}
-        self.design.encode(columns, {**out, **no_columns})
+        none = np.empty((len(columns[self.response.target]), 0), np.float32)  # a formula may have no column
+        self.design.encode(columns, {"x": none, **out})
         self.response.encode(columns, out)
         for name, design in self.predictors.items():
-            design.encode(columns, {"x": out[f"x_{name}"]})
+            design.encode(columns, {"x": out.get(f"x_{name}", none)})
 
 
 class EncodedSource(Source):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from isotherm.errors import must
@@ -107,8 +108,13 @@ def fitted(draws: "Draws") -> Fitted:
             "For your own model, write what it predicts as a function of parameters and rows, and name it by "
             "`isotherm predict --function`, or call `iso.predict(draws, function, rows)` in Python.",
         )
+    return fitted_from(record, draws.labels)
+
+
+def fitted_from(record: Mapping[str, Any], labels: Mapping[str, list[list[str]]]) -> Fitted:
+    """Return the regression with this description and these labels."""
     fields = {name.replace(" ", "_"): value for name, value in record.items()}
-    names = draws.labels["coefficients"][-1]
+    names = labels["coefficients"][-1]
     fields["has_intercept"] = names[:1] == ["intercept"]
     fields["names"] = names[1:] if fields["has_intercept"] else names
     if isinstance(model := fields["model"], str):

@@ -220,7 +220,7 @@ class Predictor(eqx.Module):
     def values(self, params: Params, rows: Rows) -> Float[Array, " n"]:
         """Return the parameter in each row."""
         slopes, intercept = self.standard.linear(params[self.coefficients])
-        return self.transform(rows[self.rows] @ slopes + intercept)
+        return self.transform(rows[self.rows] @ slopes + intercept if self.rows in rows else intercept)
 
     def at_draws(self, params: AnyArrays, rows: AnyArrays) -> Float[Array, "n draw"]:
         """Return the parameter in each row at each draw."""

@@ -18,6 +18,7 @@ from isotherm.chains.resident import resident
 from isotherm.chains.setup import Setup
 from isotherm.chains.verify import part_to_check, verified
 from isotherm.compilation import compile_quickly
+from isotherm.deviations import Deviations
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import Arithmetic, RunRecord, SamplerRecord, describe
 from isotherm.gradients.control_variate import ControlVariate
@@ -267,7 +268,7 @@ def record_of(ensemble: Ensemble, setup: Setup, steps: int, seconds: float) -> R
     )
 
 
-def _transforms(constraint: Constraint | None) -> dict[str, str] | None:
+def _transforms(constraint: Constraint | Deviations | None) -> dict[str, str] | None:
     """Return the transform of each constrained leaf or branch, by name."""
     if constraint is None:
         return None

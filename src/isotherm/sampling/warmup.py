@@ -23,7 +23,7 @@ from isotherm.sampling.prepare import prepare
 from isotherm.signals import deferred
 from isotherm.sums import precision
 from isotherm.tuning.explore import explore
-from isotherm.tuning.groups.tune import tune_groups
+from isotherm.tuning.grouped import tune_grouped
 from isotherm.tuning.normal import tune_normal
 
 
@@ -114,7 +114,9 @@ def _tuned(
     first, second = keys.several(jax.random.fold_in(key, keys.WARMUP), 2)
     with Progress("warm-up", show=progress and processes.is_first()) as bar:
         if problem.posterior.groups:
-            return tune_groups(problem, key=first, batch_size=batch_size, say=bar.say)
+            return tune_grouped(
+                problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
+            )
         result = tune_normal(
             problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
         )

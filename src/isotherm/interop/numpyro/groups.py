@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from isotherm.compilation import compile_quickly
 from isotherm.errors import must
 from isotherm.groups import Group
-from isotherm.interop.numpyro.priors import Named, Normal, factors, named_parts, normal_priors, scales_of
+from isotherm.interop.numpyro.priors import Normal, factors, named_parts, normal_priors, scales_of
 from isotherm.interop.numpyro.run import RowIndependent, RowLikelihood
 from isotherm.transforms import Scale
 
@@ -183,7 +183,7 @@ class Search:
     def _standardized(self, name: str, prior: Normal) -> tuple[str, str | None] | None:
         """Return scale and Cholesky factor by which rows multiply a standard normal site.
 
-        The log-likelihood stays the same if both change and their product does not, and not if the scale alone changes.
+        The log-likelihood then depends on their product alone.
         """
         if not prior.standard:
             return None

@@ -76,7 +76,7 @@ class Model(Readable):
     ) -> "Draws":
         """`self.draws(iso.sample(*self, ...))`. Call the two directly to pass other arguments of `iso.sample`.
 
-        With a `batch_size`, groups that were recognised are ignored: the warm-up for groups takes steps with all rows.
+        With a `batch_size`, groups that were recognised are ignored, since chains that use them need all rows.
         """
         from isotherm.sampling.sample import sample
 
@@ -118,8 +118,8 @@ def posterior(
     - `data_plate`: the name of the plate of rows. `None` takes the only plate with observed sites.
     - `rows`: names of the arguments that hold rows. `None` takes every array whose leading axis is as long as the
       plate; other arguments are constants.
-    - `groups`: latent sites with a leading axis of levels, and the argument that holds the number of the level of each
-      row, such as `{"intercept": "region"}`. `None` recognises them; `False` makes no use of them.
+    - `groups`: latent sites with a leading axis of levels, and the argument that holds the level of each row, such as
+      `{"intercept": "region"}`. `None` recognises them; `False` makes no use of them.
     """
     checks.check_call(model, args)
     args = checks.as_arrays(model, tuple(args))

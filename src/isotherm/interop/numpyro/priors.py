@@ -16,7 +16,7 @@ _CLOSE = 1e-4  # relative: far above rounding in 32 bits, and far below the diff
 
 
 class Normal(NamedTuple):
-    """The location of each level, and its scale or Cholesky factor, at two positions: (position, level, effect...)."""
+    """Location and scale, or Cholesky factor, of each level at two positions: arrays (position, level, effect...)."""
 
     location: np.ndarray
     factor: np.ndarray

@@ -91,6 +91,8 @@ def _sentences(ensemble: Ensemble, outcome: Outcome) -> tuple[str, ...]:
         if end >= 0:
             chain = lane % ensemble.length.num_chains
             reason = _failure(ensemble, outcome, lane, end, measured=lane in measured)
+            groups = advice.about_groups(ensemble.setup_of(lane).reasons)
+            reason = " ".join([reason, *(f"{text[0].upper()}{text[1:]}." for text in groups)])
             lines.append(f"chain {chain} turned non-finite at step {end} and was stopped; {reason}")
         elif outcome.interrupted:
             drawing = outcome.steps > ensemble.setup.burn_in

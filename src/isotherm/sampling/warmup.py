@@ -1,6 +1,7 @@
 """`warmup`: a setup chosen for the posterior at hand."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import jax
@@ -20,6 +21,7 @@ from isotherm.posterior import Posterior
 from isotherm.progress import Progress
 from isotherm.sampling import checks
 from isotherm.sampling.prepare import prepare
+from isotherm.sampling.undeclared import about_undeclared_groups
 from isotherm.signals import deferred
 from isotherm.sums import precision
 from isotherm.tuning.explore import explore
@@ -122,4 +124,5 @@ def _tuned(
         )
         if isinstance(result, Setup):
             return result
-        return explore(problem, result.why, key=second, batch_size=batch_size, say=bar.say)
+        setup = explore(problem, result.why, key=second, batch_size=batch_size, say=bar.say)
+        return dataclasses.replace(setup, reasons=(*setup.reasons, *about_undeclared_groups(problem)))

@@ -59,6 +59,29 @@ def test_a_regressor_predicts_what_a_forecast_does(quick):
 
 
 @pytest.mark.filterwarnings(UNTRUSTED)
+def test_a_formula_says_what_a_target_depends_on(quick):
+    x, y = rows()
+    frame = pd.DataFrame(x, columns=NAMES).assign(site=np.repeat(["a", "b", "c"], 20))
+    formula = "age * site + (1 | site)"
+    model = iso.estimators.BayesianRegressor(formula=formula, unseen="mean", num_draws=100).fit(frame, y)
+    columns = {name: frame[name].to_numpy(object if name == "site" else float) for name in frame}
+    found = iso.tables.forecast(model.draws_, columns)
+    np.testing.assert_array_equal(model.predict(frame), found.columns["mean"])
+    assert list(model.coef_names_) == ["age", "site[T.b]", "site[T.c]", "age:site[T.b]", "age:site[T.c]"]
+    new = frame.assign(site="d")[:2]
+    np.testing.assert_array_equal(
+        model.predict(new),
+        iso.tables.forecast(model.draws_, columns | {"site": np.full(60, "d")}, unseen="mean").columns[
+            "mean"
+        ][:2],
+    )
+    with pytest.raises(ValueError, match="`site` must be one of the levels"):
+        clone(model).set_params(unseen="error").fit(frame, y).predict(new)
+    with pytest.raises(ValueError, match="`formula` must be the right side"):
+        iso.estimators.BayesianRegressor(formula="y ~ age").fit(frame, y)
+
+
+@pytest.mark.filterwarnings(UNTRUSTED)
 @pytest.mark.parametrize("classes", [["no", "yes"], [2, 10, 30]])
 def test_a_classifier_predicts_what_a_forecast_does(quick, classes):
     x, y = rows(90)

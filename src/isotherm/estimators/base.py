@@ -29,6 +29,8 @@ class BayesianEstimator(BaseEstimator):
     """A regression whose coefficients are sampled. The two subclasses say what it returns for new rows."""
 
     family: Any
+    formula: str | None
+    unseen: str
     prior: Prior | Mapping[str, Any] | None
     categorical: Sequence[str]
     standardize: bool
@@ -84,6 +86,7 @@ class BayesianEstimator(BaseEstimator):
         weights = None if sample_weight is None else weights_of(sample_weight, y)
         settings = fitting.Settings(
             family,
+            self.formula,
             {role: name for role, name in roles.items() if name is not None},
             self.categorical,
             quantile,
@@ -105,6 +108,14 @@ class BayesianEstimator(BaseEstimator):
     def _set_coefficients(self, constant: tuple[str, ...]) -> None:
         """Set posterior means, with a zero where a column does not vary."""
         model, mean = fitted(self.draws_), np.asarray(self.draws_.mean()[0]["coefficients"], np.float64)
+        if model.formula:
+            first = 1 if model.has_intercept else 0
+            self.coef_names_ = np.array(model.names, dtype=object)
+            self.coef_, self.intercept_ = (
+                mean[..., first:],
+                mean[..., 0] if first else np.zeros(mean.shape[:-1]),
+            )
+            return
         at, names, width = [], [], 0
         used = iter(model.names)
         for name in self._column_names:

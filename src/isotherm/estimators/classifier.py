@@ -37,6 +37,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
     - `family`: a family of `isotherm.tables.families` for classes: `"logistic"`, `"probit"`, `"softmax"` or, for
       numbers in order, `"ordinal"`; or a `Family`. If `None`, it is `"logistic"` for two classes and `"softmax"` for
       more.
+    - `formula`: the right side of a formula, such as `"km + s(age) + (1 | region)"`; all columns by default.
+    - `unseen`: what to do with levels that were not seen at fitting, as for `isotherm.tables.forecast`.
     - `prior`: a `Prior`, or its scales by name, such as `{"coefficients": 1.0}`. They are for standardised columns.
     - `standardize`: whether the priors are on standardised columns or on the columns as given.
     - `categorical`: columns of numbers that are categories. Columns of text are so in any case.
@@ -62,6 +64,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         self,
         family: str | Family | None = None,
         *,
+        formula: str | None = None,
+        unseen: str = "error",
         prior: Prior | Mapping[str, Any] | None = None,
         standardize: bool = True,
         categorical: Sequence[str] = (),
@@ -72,6 +76,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         progress: bool = False,
     ) -> None:
         self.family = family
+        self.formula = formula
+        self.unseen = unseen
         self.prior = prior
         self.standardize = standardize
         self.categorical = categorical
@@ -135,12 +141,12 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
     ) -> Shaped[np.ndarray, "draw row"]:
         """Return a class for each row, drawn anew for each draw of the parameters, or for `n` of these."""
         columns = self._new(X)
-        codes = predicting.sampled_observations(self.draws_, columns, seed_of(random_state))
+        codes = predicting.sampled_observations(self.draws_, columns, self.unseen, seed_of(random_state))
         return self.classes_[thinned(codes, n).astype(np.int64)]
 
     def _probability(self, X: Any, levels: tuple[float, ...] = ()) -> Prediction:
         columns = self._new(X)
-        return predicting.expected(self.draws_, columns, levels)
+        return predicting.expected(self.draws_, columns, self.unseen, levels)
 
     def _family_for(self, y: np.ndarray) -> Family:
         """Return the family, and refuse a target with too few or too many classes for it."""

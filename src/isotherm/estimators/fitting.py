@@ -23,9 +23,13 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What an estimator was given: columns with a role by the name of the role, and the length of the run."""
+    """What an estimator was given: columns with a role by the name of the role, and the length of the run.
+
+    `formula` is its right side.
+    """
 
     family: str | Family
+    formula: str | None
     roles: Mapping[str, str]
     categorical: Sequence[str]
     quantile: float | None
@@ -57,24 +61,15 @@ def fit(
     if weights is not None and not (weights == 1).all():
         roles["weights"] = unused("sample_weight", table)
         table[roles["weights"]] = weights
-    features = [name for name in columns if name not in roles.values()]
-    constant = tuple(name for name in features if is_constant(columns[name]))
-    if len(constant) == len(features):
-        raise must(
-            "X", "a table with a column that varies", f"{len(y)} equal rows of {len(features)} feature(s)"
-        )
-    if constant:
-        _warn_of(constant)
     prior = settings.prior
+    asked, constant = _asked(settings, table, target, list(roles.values()))
     made = regression(
-        settings.family,
-        table,
-        target,
-        [name for name in features if name not in constant],
+        columns=table,
         categorical=[name for name in settings.categorical if name not in constant],
         quantile=settings.quantile,
         standardize=settings.standardize,
         prior=prior if prior is None or isinstance(prior, Prior) else Prior.of(prior),
+        **asked,  # pyrefly: ignore
         **roles,  # pyrefly: ignore
     )
     draws = sampling.sample(
@@ -89,6 +84,29 @@ def fit(
     source = {"rows": len(y), "columns": len(columns)}
     about = About(f"{name[0].upper()}{name[1:]} regression", made.description, source)
     return Fit(dataclasses.replace(draws, labels=made.labels, about=about), constant)
+
+
+def _asked(
+    settings: Settings, table: Mapping[str, np.ndarray], target: str, taken: Sequence[str]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the arguments of `regression` that say which columns are used, and the columns that do not vary."""
+    if settings.formula is not None:
+        if not isinstance(settings.formula, str) or "~" in settings.formula:
+            raise must(
+                "formula", 'the right side of a formula, such as "km + (1 | region)"', settings.formula
+            )
+        return {"model": f"`{target}` ~ {settings.formula}", "family": settings.family}, ()
+    features = [name for name in table if name not in (target, *taken)]
+    constant = tuple(name for name in features if is_constant(table[name]))
+    if len(constant) == len(features):
+        count = len(table[target])
+        raise must(
+            "X", "a table with a column that varies", f"{count} equal rows of {len(features)} feature(s)"
+        )
+    if constant:
+        _warn_of(constant)
+    features = [name for name in features if name not in constant]
+    return {"model": settings.family, "target": target, "features": features}, constant
 
 
 def is_constant(values: np.ndarray) -> bool:
@@ -111,5 +129,5 @@ def _warn_of(constant: Sequence[str]) -> None:
     warnings.warn(
         f"these columns of `X` have the same value in all rows, and get the coefficient 0: {shown}{more}.",
         IsothermWarning,
-        stacklevel=5,
+        stacklevel=6,
     )

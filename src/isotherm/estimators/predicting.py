@@ -11,7 +11,7 @@ from isotherm.prediction.blocks import chosen, in_a_row
 from isotherm.prediction.record import Prediction, joined, over_draws
 from isotherm.tables.families.classes import random_class
 from isotherm.tables.fitted import Fitted, fitted
-from isotherm.tables.new_rows import NewTable
+from isotherm.tables.new_formula import computed, new_table, with_new_levels
 from isotherm.tables.outcomes import outcome_of, outcomes
 from isotherm.tables.reading import ReadTable
 from isotherm.tables.responses import likelihood_of, responses_of
@@ -20,41 +20,44 @@ from isotherm.tables.table import MemoryTable
 
 
 class Part(NamedTuple):
-    """Expected responses of some rows at every draw, the numbers of the rows, and their further columns."""
+    """Expected responses of some rows at every draw, the numbers of the rows, and what else noise depends on."""
 
     values: Float[np.ndarray, "draw row ..."]
     numbers: np.ndarray
     further: dict[str, np.ndarray]
+    terms: dict[str, np.ndarray]
 
 
-def expected(draws: Draws, columns: Mapping[str, np.ndarray], levels: tuple[float, ...] = ()) -> Prediction:
+def expected(
+    draws: Draws, columns: Mapping[str, np.ndarray], unseen: str, levels: tuple[float, ...] = ()
+) -> Prediction:
     """Return mean, sd and quantiles over the draws of the expected response or probabilities of each row."""
-    return joined([over_draws(part.values, levels) for part in _parts(draws, columns)])
+    return joined([over_draws(part.values, levels) for part in _parts(draws, columns, unseen)])
 
 
 def observations(
-    draws: Draws, columns: Mapping[str, np.ndarray], levels: tuple[float, ...], seed: int = 0
+    draws: Draws, columns: Mapping[str, np.ndarray], unseen: str, levels: tuple[float, ...], seed: int = 0
 ) -> Prediction:
     """Return mean, sd and quantiles of new observations of each row: those of `forecast`."""
     model, params = fitted(draws), in_a_row(chosen(draws))
     found, means = [], []
-    for part in _parts(draws, columns):
+    for part in _parts(draws, columns, unseen):
         found.append(over_draws(_observed(model, part, params, seed), levels))
         means.append(over_draws(part.values, levels))
     return outcome_of(model, joined(found), joined(means))
 
 
 def sampled_observations(
-    draws: Draws, columns: Mapping[str, np.ndarray], seed: int
+    draws: Draws, columns: Mapping[str, np.ndarray], unseen: str, seed: int
 ) -> Float[np.ndarray, "draw row"]:
     """Return a new observation of each row at each draw; of classes, its index."""
     model, params = fitted(draws), in_a_row(chosen(draws))
     if not model.family.has_classes:
         return np.concatenate(
-            [_observed(model, part, params, seed) for part in _parts(draws, columns)], axis=1
+            [_observed(model, part, params, seed) for part in _parts(draws, columns, unseen)], axis=1
         )
     rng, found = np.random.default_rng(seed), []
-    for part in _parts(draws, columns):
+    for part in _parts(draws, columns, unseen):
         p = part.values.astype(np.float64)
         found.append(
             random_class(rng, p if model.family.has_probabilities else np.stack([1 - p, p], axis=-1))
@@ -66,14 +69,15 @@ def _observed(
     model: Fitted, part: Part, params: Mapping[str, np.ndarray], seed: int
 ) -> Float[np.ndarray, "draw row"]:
     seeds = [(seed, int(row)) for row in part.numbers]
-    return outcomes(model, part.values, params, part.further, seeds)
+    return outcomes(model, part.values, params, part.further, seeds, part.terms)
 
 
-def _parts(draws: Draws, columns: Mapping[str, np.ndarray]) -> Iterator[Part]:
+def _parts(draws: Draws, columns: Mapping[str, np.ndarray], unseen: str) -> Iterator[Part]:
     """Yield the expected responses at every draw, for some rows after others. All values are checked first."""
     model, table = fitted(draws), MemoryTable(columns)
     table = table if model.reading.is_plain else ReadTable(table, model.reading)
-    new = NewTable(model, table, missing="refuse")
+    table = computed(table, model)
+    new = new_table(model, table, missing="refuse", unseen=unseen)
     length = chunk_length(table, new.names)
     for numbers, piece in table.chunks(new.names, length):
         new.see(piece, numbers)
@@ -82,6 +86,9 @@ def _parts(draws: Draws, columns: Mapping[str, np.ndarray]) -> Iterator[Part]:
     for numbers, piece in table.chunks(new.names, length):
         rows = new.rows(piece, numbers)
         likelihood, data = likelihood_of(model, rows)
-        for found in responses_of(likelihood, params, data, rows, None, len(model.classes)):
-            further = {name: x[found.rows] for name, x in rows.further.items()}
-            yield Part(found.values, rows.numbers[found.rows], further)
+        of_all = with_new_levels(params, model, rows, 0)
+        for found in responses_of(likelihood, of_all, data, rows, None, len(model.classes)):
+            further, terms = (
+                {k: x[found.rows] for k, x in part.items()} for part in (rows.further, rows.terms)
+            )
+            yield Part(found.values, rows.numbers[found.rows], further, terms)

@@ -25,6 +25,8 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
 
     - `family`: a family of `isotherm.tables.families` for numbers or counts, such as `"linear"`, `"student-t"`,
       `"poisson"`, `"negative-binomial"`, `"gamma"` or `"quantile"`; or a `Family`.
+    - `formula`: the right side of a formula, such as `"km + s(age) + (1 | region)"`; all columns by default.
+    - `unseen`: what to do with levels that were not seen at fitting, as for `isotherm.tables.forecast`.
     - `prior`: a `Prior`, or its scales by name, such as `{"coefficients": 1.0}`. They are for standardised columns.
     - `standardize`: whether the priors are on standardised columns or on the columns as given.
     - `categorical`: columns of numbers that are categories. Columns of text are so in any case.
@@ -47,6 +49,8 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         self,
         family: str | Family = "linear",
         *,
+        formula: str | None = None,
+        unseen: str = "error",
         prior: Prior | Mapping[str, Any] | None = None,
         standardize: bool = True,
         categorical: Sequence[str] = (),
@@ -61,6 +65,8 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         progress: bool = False,
     ) -> None:
         self.family = family
+        self.formula = formula
+        self.unseen = unseen
         self.prior = prior
         self.standardize = standardize
         self.categorical = categorical
@@ -97,13 +103,15 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         """
         columns = self._new(X)
         if not return_std:
-            return predicting.expected(self.draws_, columns).mean
-        found = predicting.observations(self.draws_, columns, ())
+            return predicting.expected(self.draws_, columns, self.unseen).mean
+        found = predicting.observations(self.draws_, columns, self.unseen, ())
         return found.mean, found.sd
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Any:
         """Return the central interval of a new observation of each row, noise included: columns `low` and `high`."""
-        low, high = predicting.observations(self.draws_, self._new(X), interval_ends(level)).quantiles
+        low, high = predicting.observations(
+            self.draws_, self._new(X), self.unseen, interval_ends(level)
+        ).quantiles
         return self._out(X, {"low": low, "high": high}, np.stack([low, high], axis=1))
 
     def sample_predictive(
@@ -111,7 +119,9 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
     ) -> Float[np.ndarray, "draw row"]:
         """Return new observations of each row, one for each draw of the parameters, or for `n` of these."""
         columns = self._new(X)
-        return thinned(predicting.sampled_observations(self.draws_, columns, seed_of(random_state)), n)
+        return thinned(
+            predicting.sampled_observations(self.draws_, columns, self.unseen, seed_of(random_state)), n
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()  # pyrefly: ignore

@@ -20,11 +20,11 @@ from isotherm.data.stream import Stream
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.errors import must
 from isotherm.sums import precision
+from isotherm.transforms import Constraint
 from isotherm.tuning.groups.derivatives import check_own_levels
 from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, pair_index
 from isotherm.tuning.groups.marginal import Center, Marginal
 from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
-from isotherm.transforms import Constraint
 from isotherm.tuning.newton import whitening
 
 

@@ -113,8 +113,8 @@ def standard_of(design: AnyDesign, origin: float, unit: float) -> Standardized:
     put = lambda x: jnp.asarray(x, jnp.float32)
     center, scale = put(design.center), put(design.scale)
     if not design.has_intercept:
-        return Standardized(0 * center, scale, 0.0, unit, has_intercept=False)
-    return Standardized(center, scale, origin, unit)
+        return Standardized(0 * center, scale, put(0.0), put(unit), has_intercept=False)
+    return Standardized(center, scale, put(origin), put(unit))
 
 
 def _check_names(names: list[str], family: Family) -> None:

@@ -49,7 +49,8 @@ class Encoder:
 
     def encode(self, columns: Columns, out: dict[str, np.ndarray]) -> None:
         """Write some rows to `out`."""
-        self.design.encode(columns, out)
+        no_columns = {} if self.design.names else {"x": np.empty((len(out["y"]), 0), np.float32)}
+        self.design.encode(columns, {**out, **no_columns})
         self.response.encode(columns, out)
         for name, design in self.predictors.items():
             design.encode(columns, {"x": out[f"x_{name}"]})

@@ -6,8 +6,7 @@ Coefficients are per unit of their column and carry its name.
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from typing import Any
 
 from isotherm.data.sources.base import row_bytes
 from isotherm.errors import must
@@ -31,7 +30,7 @@ _SHARE = 0.25  # of the memory that is available: rows that take less are loaded
 
 def regression(
     model: str | Family | Sequence[str],
-    columns: Mapping[str, np.ndarray] | Table | str | os.PathLike[str],
+    columns: Any,
     target: str | None = None,
     features: Sequence[str] | None = None,
     *,
@@ -131,7 +130,7 @@ def regression(
     return dataclasses.replace(made, description=made.description | asked.description | description)
 
 
-def _table(columns: Mapping[str, np.ndarray] | Table | str | os.PathLike[str]) -> Table:
+def _table(columns: Any) -> Table:
     if isinstance(columns, Table):
         return columns
     if isinstance(columns, str | os.PathLike):

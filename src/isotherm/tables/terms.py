@@ -124,7 +124,7 @@ class GroupEffects:
         effects, sd, correlations = self.names
         scales = jnp.asarray(self.scales, params[sd].dtype)
         value = -0.5 * jnp.sum((params[sd] / scales) ** 2) - self.size * jnp.sum(jnp.log(params[sd]))
-        z = (params[effects] / params[sd]).T
+        z = (params[effects] / params[sd][None]).T
         if correlations is not None:
             factor = prior_factor({"one": jnp.ones(()), **params}, "one", correlations, len(self.terms))
             z = jax.scipy.linalg.solve_triangular(factor, z, lower=True)
@@ -224,8 +224,8 @@ class Predictor(eqx.Module):
 
     def at_draws(self, params: AnyArrays, rows: AnyArrays) -> Float[Array, "n draw"]:
         """Return the parameter in each row at each draw."""
-        slopes, intercept = self.standard.linear(params[self.coefficients])
-        return self.transform(rows[self.rows] @ slopes.T + intercept)
+        slopes, intercept = self.standard.linear(jnp.asarray(params[self.coefficients]))
+        return self.transform(rows[self.rows] @ slopes.T + intercept[None])
 
     def log_prior(self, params: Params, scale: float) -> Float[Array, ""]:
         """Return the log-density of the coefficients, up to a constant: normal, per sd of a column."""

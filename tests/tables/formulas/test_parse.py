@@ -75,6 +75,8 @@ BAD = {
     "y ~ (1 | a:a)": "different columns",
     "y ~ (1 | 3)": "groups are columns of the table",
     "y ~ (1 | gr(g))": "whose groups are a column",
+    "y ~ (1 | g) + (x | g)": "a single intercept in the groups of g",
+    "y ~ (. | g)": "Name the columns in place of",
     "y ~ (f(x) | g)": r"`f\(x\)` is not",
     "y ~ (1 | g) + (1 | g)": r"Leave one `\(1 \| g\)` out",
     "y ~ x - (1 | g)": r"Leave out `\(1 \| g\)` at character 9",
@@ -155,6 +157,13 @@ CODE = (
     "I(x if y else z)",
     "eval('1')",
     "abs(eval('1'))",
+    "C(x, levels=['`', open('a'), '`'])",
+    "C(`x`, levels=[open('a')])",
+    """Q('a"] + open("f") + x["')""",
+    """bs(x, df=5, extrapolation='"] + open("f") + x["')""",
+    "Q('a\\\\')",
+    "{open('a')}",
+    "{__import__('os')}",
 )
 
 
@@ -170,6 +179,7 @@ def test_a_formula_runs_no_code(code, where):
 def test_a_dot_stands_for_the_other_columns():
     formula = parse("log(y) ~ . + x:z + offset(log(e)) + (1 | g)")
     assert formula.has_dot
+    assert formula.columns == ("x", "z", "g")
     assert (
         formula.with_columns(["y", "a", "x", "e", "g", "b c", "class"]).fixed
         == "1 + (a + `b c` + `class`) + x:z"

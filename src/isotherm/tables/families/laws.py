@@ -14,7 +14,7 @@ class Law:
     `words` may hold `{scale}`, which includes the unit.
     """
 
-    energy: Callable[[Array, float], Array]
+    energy: Callable[[Array, float | Array], Array]
     words: str
 
 

@@ -7,40 +7,29 @@ import ast
 import functools
 import re
 
+from isotherm.tables.formulas.allowed import (
+    ALONE,
+    BASES,
+    CONTRASTS,
+    INSTEAD,
+    LARGEST,
+    PATSY_CONTRASTS,
+    SCALINGS,
+    STATEFUL,
+)
 from isotherm.tables.formulas.evaluate import ELEMENTWISE, OPERATORS, Expression
-from isotherm.tables.formulas.scan import keyword_hint, wrong
-
-_SCALINGS = {"center": (), "scale": ("center", "scale", "ddof"), "standardize": ("center", "rescale", "ddof")}
-_BOUNDS = ("lower_bound", "upper_bound", "extrapolation")
-_CUBIC = ("df", "knots", "constraints", *_BOUNDS)
-_BASES = {
-    "poly": ("degree", "raw"),
-    "bs": ("df", "knots", "degree", "include_intercept", *_BOUNDS),
-    "cr": _CUBIC,
-    "cs": _CUBIC,
-    "cc": _CUBIC,
-}
-_STATEFUL = _SCALINGS | _BASES
-_CONTRASTS = ("treatment", "SAS", "sum", "helmert", "poly", "diff")
-_PATSY_CONTRASTS = ("Treatment", "Sum", "Helmert", "Poly", "Diff")
-FUNCTIONS = (*ELEMENTWISE, *_STATEFUL, *_PATSY_CONTRASTS, "C", "Q", "np", "contr")
-_LARGEST = 1000  # degree, number of columns or exponent
-_INSTEAD = {
-    "factor": "C",
-    "as.factor": "C",
-    "ln": "log",
-    "ns": "cr",
-    "te": "s",
-    "ti": "s",
-    "t2": "s",
-    "pow": "I(x**2)",
-}
-_ALONE = ("s", "offset", "exposure", "weights", "trials")
+from isotherm.tables.formulas.scan import keyword_hint, quoted, wrong
 
 
 @functools.lru_cache(maxsize=1024)
 def expression(text: str, formula: str) -> Expression:
     """Return an expression after checking that it holds nothing but what a formula may; `formula` is for messages."""
+    if "`" in text and re.search(r"[\"']", text):
+        raise wrong(
+            formula,
+            "one without both kinds of quotes in an expression",
+            f'Write Q("name") for `...` in {text}.',
+        )
     source, names = _without_backticks(text)
     try:
         node = ast.parse(source.strip(), mode="eval").body
@@ -61,6 +50,11 @@ def expression(text: str, formula: str) -> Expression:
     )
 
 
+def column_expression(name: str) -> Expression:
+    """Return the expression that is a column, whatever its name."""
+    return Expression(quoted(name), (name,), (), True, (), 1, ast.Name("_column0_"), {"_column0_": name})
+
+
 class _Checker:
     """Walks an expression, and raises at the first thing that is not allowed."""
 
@@ -78,7 +72,7 @@ class _Checker:
             if name == "C":
                 self._category(node)
                 return 1
-            if name in _BASES:
+            if name in BASES:
                 return self._basis(node, name)
         self.number(node)
         return 1
@@ -96,7 +90,7 @@ class _Checker:
             if not any(isinstance(x, ast.Name | ast.Call) for x in ast.walk(node)):
                 raise self._refuse(node, "Write the number that it is.")
             if isinstance(node.op, ast.Pow) and _too_large(node.right):
-                raise self._refuse(node, f"Use an exponent of at most {_LARGEST}.")
+                raise self._refuse(node, f"Use an exponent of at most {LARGEST}.")
             self.number(node.left)
             self.number(node.right)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPERATORS:
@@ -111,7 +105,7 @@ class _Checker:
         name = self._function(node)
         if name == "Q":
             self._column(self._quoted_name(node))
-        elif name in _SCALINGS:
+        elif name in SCALINGS:
             self._stateful(node, name)
         elif name.removeprefix("np.") in ELEMENTWISE:
             if len(node.args) != 1 or node.keywords:
@@ -122,12 +116,12 @@ class _Checker:
 
     def _function(self, node: ast.Call) -> str:
         name = ast.unparse(node.func)
-        known = name.removeprefix("np.") in ELEMENTWISE or name in (*_STATEFUL, "C", "Q")
+        known = name.removeprefix("np.") in ELEMENTWISE or name in (*STATEFUL, "C", "Q")
         if not known or (name == "np.I"):
-            if name in _ALONE:
+            if name in ALONE:
                 raise self._refuse(node, f"Write `{name}(...)` as a term of its own, after a +.")
-            instead = f"Use `{_INSTEAD[name]}` in place of `{name}`. " if name in _INSTEAD else ""
-            allowed = ", ".join([*ELEMENTWISE, *_STATEFUL, "C", "Q", "s", "offset"])
+            instead = f"Use `{INSTEAD[name]}` in place of `{name}`. " if name in INSTEAD else ""
+            allowed = ", ".join([*ELEMENTWISE, *STATEFUL, "C", "Q", "s", "offset"])
             raise self._refuse(node, f"{instead}The functions are {allowed}.")
         return name
 
@@ -147,21 +141,21 @@ class _Checker:
         for argument in node.args[1:]:
             self._literal(argument)
         for given in node.keywords:
-            if given.arg not in _STATEFUL[name]:
-                allowed = ", ".join(_STATEFUL[name]) or "none"
+            if given.arg not in STATEFUL[name]:
+                allowed = ", ".join(STATEFUL[name]) or "none"
                 raise self._refuse(node, f"Leave `{given.arg}` out; the options of `{name}` are: {allowed}.")
             self._literal(given.value)
 
     def _basis(self, node: ast.Call, name: str) -> int:
         self._stateful(node, name)
-        given = dict(zip(_STATEFUL[name], node.args[1:], strict=False))
+        given = dict(zip(STATEFUL[name], node.args[1:], strict=False))
         given |= {x.arg: x.value for x in node.keywords if x.arg is not None}
         sizes = {"df": 0, "degree": 1 if name == "poly" else 3}
         for key in set(given) & set(sizes):
             x = given[key]
             size = x.value if isinstance(x, ast.Constant) else x
-            if type(size) is not int or not 1 <= size <= _LARGEST:
-                raise self._refuse(node, f"Give `{key}` as an integer from 1 to {_LARGEST}.")
+            if type(size) is not int or not 1 <= size <= LARGEST:
+                raise self._refuse(node, f"Give `{key}` as an integer from 1 to {LARGEST}.")
             sizes[key] = size
         knots = given.get("knots")
         inner = len(knots.elts) if isinstance(knots, ast.List | ast.Tuple) else 0
@@ -192,7 +186,7 @@ class _Checker:
     def _contrasts(self, node: ast.expr) -> None:
         function = node.func if isinstance(node, ast.Call) else node
         name = ast.unparse(function)
-        if name in _PATSY_CONTRASTS or name in [f"contr.{x}" for x in _CONTRASTS]:
+        if name in PATSY_CONTRASTS or name in [f"contr.{x}" for x in CONTRASTS]:
             for argument in (
                 [*node.args, *(x.value for x in node.keywords)] if isinstance(node, ast.Call) else []
             ):
@@ -210,7 +204,7 @@ class _Checker:
         if isinstance(node, ast.List | ast.Dict):
             self._literal(node)
             return
-        names = ", ".join(f"contr.{x}" for x in _CONTRASTS)
+        names = ", ".join(f"contr.{x}" for x in CONTRASTS)
         raise self._refuse(node, f"The contrasts are {names}.")
 
     def _literal(self, node: ast.expr) -> None:
@@ -231,6 +225,13 @@ class _Checker:
             type(None),
         ):
             raise self._refuse(node, "Write a number, a text or a list of these.")
+        elif isinstance(node.value, str):
+            self._text(node, node.value)
+
+    def _text(self, node: ast.AST, text: str) -> None:
+        """Refuse texts that formulaic, which writes them into code, could take for something else."""
+        if not text.isprintable() or re.search(r"[\"'\\`]", text):
+            raise self._refuse(node, "Use texts without quotes and backslashes.")
 
     def _quoted_name(self, node: ast.Call) -> str:
         if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Constant):
@@ -238,6 +239,7 @@ class _Checker:
         column = node.args[0].value
         if not isinstance(column, str):
             raise self._refuse(node, 'Write `Q("name of a column")`.')
+        self._text(node, column)
         self.names[column] = column
         return column
 
@@ -272,7 +274,7 @@ def _without_backticks(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _too_large(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and _size(node) > _LARGEST
+    return isinstance(node, ast.Constant) and _size(node) > LARGEST
 
 
 def _size(node: ast.Constant) -> int | float:

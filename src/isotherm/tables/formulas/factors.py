@@ -4,8 +4,8 @@ from typing import Any
 
 from isotherm.errors import missing_extra
 from isotherm.tables.formulas.evaluate import Expression
-from isotherm.tables.formulas.expressions import expression
-from isotherm.tables.formulas.scan import keyword_hint, quoted, wrong
+from isotherm.tables.formulas.expressions import column_expression, expression
+from isotherm.tables.formulas.scan import keyword_hint, wrong
 
 
 def terms(fixed: str, formula: str) -> list[tuple[Expression, ...]]:
@@ -13,7 +13,7 @@ def terms(fixed: str, formula: str) -> list[tuple[Expression, ...]]:
     found = []
     for term in formulaic_terms(fixed, formula):
         factors = [
-            expression(quoted(x.expr) if x.eval_method.value == "lookup" else x.expr, formula)
+            column_expression(x.expr) if x.eval_method.value == "lookup" else expression(x.expr, formula)
             for x in term.factors
             if x.eval_method.value != "literal"
         ]

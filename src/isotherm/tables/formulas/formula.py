@@ -34,8 +34,9 @@ class Formula:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the right side reads in terms, groups and curves."""
-        found = [name for term in terms(self.fixed, self.text) for part in term for name in part.columns]
+        """The columns that the right side names in terms, groups and curves."""
+        fixed = self.without_dot().fixed
+        found = [name for term in terms(fixed, self.text) for part in term for name in part.columns]
         found += [name for group in self.groups for name in group.reads]
         return tuple(dict.fromkeys([*found, *(smooth.column for smooth in self.smooths)]))
 
@@ -50,6 +51,8 @@ class Formula:
             raise wrong(
                 self.text, "one whose `.` stands for columns", "No other column is left: remove the `.`."
             )
+        if odd := [name for name in rest if "`" in name.strip("`")]:
+            raise wrong(self.text, "one whose `.` stands for columns without backticks", f"Rename {odd[0]}.")
         fixed, total = self.fixed, f"({' + '.join(rest)})"
         for i in reversed(places):
             fixed = fixed[:i] + total + fixed[i + 1 :]

@@ -18,11 +18,10 @@ from isotherm.tables.formulas.scan import (
     unquoted,
     wrong,
 )
-from isotherm.tables.formulas.terms import GroupTerm, SmoothTerm, group_terms, smooth_term
+from isotherm.tables.formulas.terms import GroupTerm, SmoothTerm, check_term, group_terms, smooth_term
 
 LEFT_ROLES = {"trials": "trials", "weights": "weights", "cens": "censored", "rate": "exposure"}
 RIGHT_ROLES = ("offset", "exposure", "weights", "trials")
-_MAX_POWER, _MAX_TERMS = 5, 10_000
 _MAX_LENGTH = 50_000  # characters
 _ALL = "all other columns"  # stands for . while terms are checked
 
@@ -103,50 +102,12 @@ def _right(formula: str, side: Piece, target: str, special: dict[str, str]) -> F
         elif piece.text in ("0", "1"):
             intercept = (piece.text == "1") == (piece.sign == "+")
         else:
-            _check_term(formula, piece)
+            check_term(formula, piece)
             fixed.append(piece)
     text = " ".join([("1" if intercept else "0"), *(f"{p.sign} {p.text}" for p in fixed)])
     made = Formula(formula, target, special, text, tuple(groups), tuple(smooths))
     _check_terms(made)
     return made
-
-
-def _check_term(formula: str, piece: Piece) -> None:
-    """Refuse what formulaic would read in a way of its own."""
-    for i, char in open_characters(formula, piece.begin, piece.begin + len(piece.text)):
-        if char in "{[|":
-            what = {
-                "{": "braces: write I(...)",
-                "[": "brackets",
-                "|": "| outside of parentheses: write (1 | group)",
-            }
-            raise wrong(formula, f"one without {what[char]}", f"Correct {place(formula[i:], i)}.")
-        if char in "=<>!,;@#$?&\\\"'":
-            known = "=<>!" if char in "=<>!" else ""
-            repair = "Write comparisons as I(x > 1)." if known else "Join terms with +."
-            raise wrong(
-                formula, f"one without `{char}` between terms", f"It is at character {i + 1}. {repair}"
-            )
-    for match in re.finditer(r"(?:\*\*|\^)\s*(\S+)", piece.text):
-        before = piece.text[: match.start()].rstrip()
-        inside_call = not any(begin == match.start() for begin, _ in open_characters(piece.text))
-        if inside_call:
-            continue
-        if not before.endswith(")"):
-            raise wrong(
-                formula,
-                "one whose powers are of sums in parentheses, for their interactions",
-                f"For a square write I(x**2) or poly(x, 2) in place of {place(piece.text, piece.begin)}.",
-            )
-        power = match[1].rstrip(")")
-        if power.isdigit() and int(power) > _MAX_POWER:
-            raise wrong(
-                formula, f"one with interactions of at most {_MAX_POWER} columns", f"The power is {power}."
-            )
-        if power.isdigit() and (before.count("+") + 1) ** int(power) > _MAX_TERMS:
-            raise wrong(
-                formula, f"one with at most {_MAX_TERMS} terms", f"Shorten {place(piece.text, piece.begin)}."
-            )
 
 
 def _check_terms(formula: Formula) -> None:
@@ -172,6 +133,10 @@ def _check_terms(formula: Formula) -> None:
         raise wrong(
             formula.text, "one with each group term once", f"Leave one `({again[0][1]} | {again[0][0]})` out."
         )
+    whole = [group.factor for group in formula.groups if group.terms.startswith("1")]
+    if again := [factor for factor in whole if whole.count(factor) > 1]:
+        repair = f"Write (0 + x | {again[0]}) for a term without one."
+        raise wrong(formula.text, f"one with a single intercept in the groups of {again[0]}", repair)
     for group in formula.groups:
         terms(group.terms, formula.text)
 

@@ -1,33 +1,27 @@
 """The columns of a formula, read once for checks, levels and a sample, and again if its matrix calls for it."""
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float
 
-from isotherm.errors import must
 from isotherm.tables.checks import NumberCheck, Rows, as_floats
 from isotherm.tables.design import constant
-from isotherm.tables.formulas.computed import ComputedTable
 from isotherm.tables.formulas.design import FormulaDesign, full_matrix, matrix_names
-from isotherm.tables.formulas.factors import terms
 from isotherm.tables.formulas.formula import Formula
 from isotherm.tables.formulas.groups import Factor, FactorPass, GroupDesign, group_names
 from isotherm.tables.formulas.levels import KnownLevels
+from isotherm.tables.formulas.limits import check_memory, check_width
 from isotherm.tables.formulas.matrix import INTERCEPT, TermsMatrix, Values
 from isotherm.tables.formulas.reads import read_by
 from isotherm.tables.formulas.sample import RowSample
 from isotherm.tables.formulas.smooth import SmoothDesign, fit_spline
 from isotherm.tables.formulas.stats import ColumnStats, Summary, indicators, joined_summaries
-from isotherm.tables.reader import available_bytes
-from isotherm.tables.reading import ReadTable
 from isotherm.tables.statistics import Levels
-from isotherm.tables.table import Columns, MemoryTable, Table
+from isotherm.tables.table import Columns, Table
 
 _TILE = 2**20  # numbers of a matrix that are made at once
-_MAX_COLUMNS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -129,7 +123,7 @@ class FormulaPass:
             tuple(groups),
             learned.smooths,
         )
-        _check_memory(self._table, design)
+        check_memory(self._table, design)
         return design
 
     def dependence_rows(self, design: FormulaDesign) -> tuple[bool, Iterator[Float[np.ndarray, "n F"]]]:
@@ -164,7 +158,7 @@ class FormulaPass:
             part.check()
         categories = {name: KnownLevels(texts) for name, (texts, _, _) in levels.items()}
         texts = {name: known.levels for name, known in categories.items()}
-        _check_width(self.formula, texts)
+        check_width(self.formula, texts)
         rows, columns = self._sample.finish()
         sample = self._values(columns, categories, len(rows))
         given = (self.formula.text, texts, self._reads.as_categories, sample)
@@ -219,34 +213,3 @@ class FormulaPass:
             if all(name in known for name in names)
             else None
         )
-
-
-def _check_memory(table: Table, design: FormulaDesign) -> None:
-    """Refuse rows that do not fit into memory, if the table is there: they are encoded at once."""
-    while isinstance(table, ReadTable | ComputedTable):
-        table = table.table
-    available = available_bytes()
-    if not isinstance(table, MemoryTable) or available is None:
-        return
-    needed = table.num_rows * sum(math.prod(x.shape) * x.dtype.itemsize for x in design.row.values())
-    if needed > available:
-        repair = "Store the table as Parquet, whose rows are read a piece at a time, or leave terms out."
-        rule = f"one whose rows fit into {available / 1e9:.1f} GB of free memory"
-        raise must("formula", rule, f"{needed / 1e9:.1f} GB", repair)
-
-
-def _check_width(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
-    """Refuse terms that would make too many columns, before they make them."""
-    for fixed in (formula.fixed, *(group.terms for group in formula.groups)):
-        total, widest, term_text = 0, 0, ""
-        for factors in terms(fixed, formula.text):
-            width = 1
-            for part in factors:
-                names = part.categories or [name for name in part.columns if name in levels]
-                width *= len(levels[names[0]]) if names else part.width
-            total += width
-            if width > widest:
-                widest, term_text = width, ":".join(part.text for part in factors)
-        if total > _MAX_COLUMNS:
-            repair = f"`{term_text}` alone makes {widest}. Leave it out, or write it as groups: (1 | a:b)."
-            raise must("formula", f"one whose matrix has at most {_MAX_COLUMNS} columns", total, repair)

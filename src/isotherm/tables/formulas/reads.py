@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from isotherm.errors import must
 from isotherm.tables.checks import check_column, check_one_value
+from isotherm.tables.formulas.allowed import FUNCTIONS
 from isotherm.tables.formulas.evaluate import Expression
-from isotherm.tables.formulas.expressions import FUNCTIONS
 from isotherm.tables.formulas.factors import terms
 from isotherm.tables.formulas.formula import Formula
 from isotherm.tables.formulas.matrix import INTERCEPT

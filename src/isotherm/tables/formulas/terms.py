@@ -4,9 +4,10 @@ import dataclasses
 import re
 
 from isotherm.tables.formulas.factors import terms
-from isotherm.tables.formulas.scan import Piece, open_characters, place, quoted, split, unquoted, wrong
+from isotherm.tables.formulas.scan import Piece, dots, open_characters, place, quoted, split, unquoted, wrong
 
 _MIN_SIZE, _MAX_SIZE = 4, 200  # knots of a curve
+_MAX_POWER, _MAX_TERMS = 5, 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,13 +88,58 @@ def smooth_term(formula: str, piece: Piece, inside: str) -> SmoothTerm:
     return SmoothTerm(column, size)
 
 
+def check_term(formula: str, piece: Piece) -> None:
+    """Refuse what formulaic would read in a way of its own."""
+    for i, char in open_characters(formula, piece.begin, piece.begin + len(piece.text)):
+        if char in "{[|":
+            what = {
+                "{": "braces: write I(...)",
+                "[": "brackets",
+                "|": "| outside of parentheses: write (1 | group)",
+            }
+            raise wrong(formula, f"one without {what[char]}", f"Correct {place(formula[i:], i)}.")
+        if char in "=<>!,;@#$?&\\\"'":
+            known = "=<>!" if char in "=<>!" else ""
+            repair = "Write comparisons as I(x > 1)." if known else "Join terms with +."
+            raise wrong(
+                formula, f"one without `{char}` between terms", f"It is at character {i + 1}. {repair}"
+            )
+    for match in re.finditer(r"(?:\*\*|\^)\s*(\S+)", piece.text):
+        before = piece.text[: match.start()].rstrip()
+        inside_call = not any(begin == match.start() for begin, _ in open_characters(piece.text))
+        if inside_call:
+            continue
+        if not before.endswith(")"):
+            raise wrong(
+                formula,
+                "one whose powers are of sums in parentheses, for their interactions",
+                f"For a square write I(x**2) or poly(x, 2) in place of {place(piece.text, piece.begin)}.",
+            )
+        power = match[1].rstrip(")")
+        if power.isdigit() and int(power) > _MAX_POWER:
+            raise wrong(
+                formula, f"one with interactions of at most {_MAX_POWER} columns", f"The power is {power}."
+            )
+        if power.isdigit() and (before.count("+") + 1) ** int(power) > _MAX_TERMS:
+            raise wrong(
+                formula, f"one with at most {_MAX_TERMS} terms", f"Shorten {place(piece.text, piece.begin)}."
+            )
+
+
 def _terms(formula: str, text: str, begin: int) -> str:
     """Return terms with their intercept first, `1` unless it is taken away."""
     intercept, rest = True, []
     for piece in split(formula, "+-", begin, begin + len(text)):
         if piece.text in ("0", "1"):
             intercept = (piece.text == "1") == (piece.sign == "+")
+        elif dots(piece.text):
+            raise wrong(
+                formula,
+                "one whose groups name their terms",
+                f"Name the columns in place of {place(text, begin)}.",
+            )
         elif piece.text:
+            check_term(formula, piece)
             rest.append(f"{piece.sign} {piece.text}")
         elif piece.begin != begin:
             raise wrong(formula, "one with a term on each side of + and -", f"Correct {place(text, begin)}.")

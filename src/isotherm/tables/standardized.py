@@ -14,7 +14,8 @@ class Standardized(eqx.Module):
     $$\beta_j = u b_j / s_j, \qquad \alpha = o + u a - \sum_j \beta_j m_j.$$
 
     The last axis of a vector holds the intercept, then the coefficients. Without an intercept, m and o are zero.
-    Origin and unit are arrays where programs are to be reused for another response: numbers become part of a compiled program.
+    Origin and unit are arrays where programs are to be reused for another response: numbers become part of a
+    compiled program.
     """
 
     affine = True  # in the coefficients: effects of groups rely on it

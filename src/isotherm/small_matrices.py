@@ -1,7 +1,8 @@
 """Lower triangular factors of many small matrices.
 
 Those of up to `WRITTEN_OUT` rows are written out, element by element: a library's loop over matrices takes a hundred
-times as long, and so do sums over a short last axis. Larger ones, of which there are few, are left to the library.
+times as long, and so do sums over a short last axis. Larger ones, and those of which there are few, are left to the
+library: second derivatives of what is written out take long to compile.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float
 from isotherm.readable import Readable
 
 WRITTEN_OUT = 8
+_TINY, _FEW = 2, 64  # rows that are written out in any case, and matrices up to which larger ones are not
 
 
 def total(terms: Iterable[Array]) -> Array:
@@ -21,9 +23,14 @@ def total(terms: Iterable[Array]) -> Array:
     return sum(terms, start=jnp.zeros(()))
 
 
+def _is_written_out(matrices: Float[Array, "G q q"]) -> bool:
+    count, size, _ = matrices.shape
+    return size <= _TINY or (size <= WRITTEN_OUT and count > _FEW)
+
+
 def products(matrices: Float[Array, "G q q"], x: Float[Array, "G q"]) -> Float[Array, "G q"]:
     """Return each matrix times its vector."""
-    if x.shape[1] > WRITTEN_OUT:
+    if not _is_written_out(matrices):
         return jnp.einsum("gij,gj->gi", matrices, x)
     rows = range(x.shape[1])
     return jnp.stack([total(matrices[:, i, j] * x[:, j] for j in rows) for i in rows], axis=1)
@@ -63,7 +70,7 @@ class Lower(Readable, eqx.Module):
 
     def log_determinants(self) -> Float[Array, " G"]:
         """Return log det K."""
-        return total(jnp.log(self.matrices[:, i, i]) for i in range(self._size))
+        return jnp.sum(jnp.log(jnp.diagonal(self.matrices, axis1=1, axis2=2)), axis=1)
 
     @property
     def _size(self) -> int:
@@ -71,13 +78,13 @@ class Lower(Readable, eqx.Module):
 
     @property
     def _is_small(self) -> bool:
-        return self._size <= WRITTEN_OUT
+        return _is_written_out(self.matrices)
 
 
 def cholesky(matrices: Float[Array, "G q q"]) -> Lower:
     """Return K with K K' = each matrix."""
     size = matrices.shape[1]
-    if size > WRITTEN_OUT:
+    if not _is_written_out(matrices):
         return Lower(jnp.linalg.cholesky(matrices))
     K: list[list[Array]] = []
     for i in range(size):

@@ -30,7 +30,7 @@ def table(rows=60, seed=0):
 
 
 def made(regression, seed=0):
-    """Return draws with what `isotherm sample` records. Parameters are around the start, positive where they must be."""
+    """Return draws with what `isotherm sample` records. Parameters are around the start."""
     rng = np.random.default_rng(seed)
     constraint = regression.posterior.constraint
     free = jax.tree.map(np.asarray, constraint.free(regression.init))

@@ -189,7 +189,7 @@ def test_levels_that_were_not_seen():
     problem = regression("y ~ x + (1 + x | region)")
     draws = made(problem)
     new = {"x": np.array([1.0, 2.0, 2.0, 1.0]), "region": np.array(["r1", "new", "other", "new"], object)}
-    with pytest.raises(ValueError, match="`region` must be one of the 5 levels.*'new'.*row 2 .3 of 4 rows"):
+    with pytest.raises(ValueError, match=r"`region` must be one of the 5 levels.*'new'.*row 2 .3 of 4 rows"):
         iso.tables.forecast(draws, new)
     p = flat(draws)
     fixed = p["coefficients"] @ np.stack([np.ones(4), new["x"]])

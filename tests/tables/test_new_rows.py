@@ -101,7 +101,7 @@ def changed(name, row, value):
         ("poisson", {"y": np.full(ROWS, 0.5)}, {}, r"`y` must be a column of counts"),
         ("softmax", {"y": np.full(ROWS, "d", object)}, {}, r"`y` must be one of .* a, b, c; got 'd'\. .* row 1 .* only the scores need it"),
         ("linear", {}, {"missing": "drop"}, '`missing` must be "refuse" or "empty"'),
-        ("linear", {}, {"unseen": "drop"}, '`unseen` must be "error", "missing" or "mean"; got'),
+        ("linear", {}, {"unseen": "drop"}, '`unseen` must be "error", "missing", "mean" or "sample"; got'),
         ("linear", changed("sex", 16, "x"), {}, "`--unseen missing` or `--unseen mean`"),
         ("linear", {}, {"interval": 1.0}, "`interval` must be a probability between 0 and 1; got 1.0"),
         ("linear", {}, {"seed": -1}, "`seed` must be an integer of at least 0"),

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm import keys, tree
+from isotherm.centring import Charted
 from isotherm.chains import advice, loop
 from isotherm.chains.drive import Outcome
 from isotherm.chains.ensemble import Ensemble
@@ -270,7 +271,7 @@ def record_of(ensemble: Ensemble, setup: Setup, steps: int, seconds: float) -> R
     )
 
 
-def _transforms(constraint: Constraint | Deviations | None) -> dict[str, str] | None:
+def _transforms(constraint: Constraint | Deviations | Charted | None) -> dict[str, str] | None:
     """Return the transform of each constrained leaf or branch, by name."""
     if constraint is None:
         return None

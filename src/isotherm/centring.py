@@ -172,6 +172,12 @@ def charted(posterior: Posterior, chart: Charted, own: OwnLevels) -> Posterior:
     return Posterior(likelihood, prior, batched=True, temperature=posterior.temperature)
 
 
+def uncharted(density: Posterior) -> Posterior:
+    """Return the posterior of the free parameters, of which `density` may be that of the coordinates of a chart."""
+    likelihood = density.log_likelihood
+    return likelihood.posterior if isinstance(likelihood, ChartedLikelihood) else density
+
+
 class ChartedLikelihood(Readable, eqx.Module):
     """The log-likelihoods of rows as a function of the coordinates of the chains."""
 

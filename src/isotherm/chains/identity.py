@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from isotherm.centring import uncharted
 from isotherm.chains.problem import Problem
 from isotherm.data.stream import rows_in_memory
 
@@ -22,7 +23,7 @@ def posterior_hash(problem: Problem) -> str:
     """
     start = jax.tree.map(lambda x: x[0], problem.init) if problem.per_chain else problem.init
     row = jax.tree.map(lambda x: x[0], rows_in_memory(problem.data))
-    digest, density = hashlib.sha256(), problem.density
+    digest, density = hashlib.sha256(), uncharted(problem.density)
     for f, args in ((density.one_log_likelihood, (start, row)), (density.prior_log_density, (start,))):
         # A function may have a derivative of its own, which its value does not show.
         trace = jax.make_jaxpr(jax.value_and_grad(f))(*args)

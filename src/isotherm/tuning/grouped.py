@@ -91,7 +91,7 @@ def _split(x: np.ndarray, like: PyTree) -> list[np.ndarray]:
 def _described(setup: Setup, why: str | None) -> Setup:
     """Return the setup with a line for each group."""
     lines = tuple(
-        Reason("group", f"{name} by {group.rows}", _prior(group))
+        Reason("group", name if group.rows is None else f"{name} by {group.rows}", _prior(group))
         for name, group in setup.problem.posterior.groups
     )
     end = () if why is None else (Reason("groups", "not used", why),)

@@ -48,7 +48,9 @@ def test_replicated_means_have_the_moments_of_the_model():
         # The 5 % quantile of 200 normal variables has a standard error of 0.15 sd.
         assert abs(check.low - (mean - 1.645 * sd)) < 5 * 0.15 * sd
         assert check.rows == 40
-        assert check.distance == pytest.approx((check.observed - mean) / sd, abs=0.6 + 0.25 * abs(check.distance))
+        assert check.distance == pytest.approx(
+            (check.observed - mean) / sd, abs=0.6 + 0.25 * abs(check.distance)
+        )
 
 
 def test_a_level_that_the_model_does_not_know_of_is_first():

@@ -58,7 +58,9 @@ def test_some_rows_stand_for_all_by_the_difference_from_the_posterior_mean():
     found = [total(cheap, exact[list(i)], np.array(i)) for i in itertools.combinations(range(6), 3)]
     values = np.array([x.value for x in found])
     assert values.mean() == pytest.approx(exact.sum())
-    assert np.mean([x.subsampling_error**2 for x in found]) == pytest.approx(np.mean((values - exact.sum()) ** 2))
+    assert np.mean([x.subsampling_error**2 for x in found]) == pytest.approx(
+        np.mean((values - exact.sum()) ** 2)
+    )
 
 
 def test_a_choice_of_rows_is_within_its_error_of_all():

@@ -17,7 +17,8 @@ RELATIVE = 1e-3
 
 
 @pytest.mark.parametrize(
-    ("model", "derivative"), [("logistic", lambda p: p * (1 - p)), ("poisson", lambda m: m), ("linear", np.ones_like)]
+    ("model", "derivative"),
+    [("logistic", lambda p: p * (1 - p)), ("poisson", lambda m: m), ("linear", np.ones_like)],
 )
 def test_the_slope_is_the_mean_over_rows_of_the_derivative_at_every_draw(model, derivative):
     draws = made_forecast(model)

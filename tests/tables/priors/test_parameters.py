@@ -10,9 +10,9 @@ import isotherm as iso
 from isotherm.tables.families import family_of, laws
 from isotherm.tables.families.registry import MODELS
 from isotherm.tables.priors.parameters import prior_draws, uniform_correlations
+from support.laws import target
 from support.made_effects import MIXED, rows
 from support.made_forecast import FEATURES, options, table
-from support.laws import target
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 COUNT = 20_000
@@ -67,7 +67,9 @@ def virial(regression, count=4000, seed=0):
     with jax.enable_x64(True):
         params = {name: jnp.asarray(x, jnp.float64) for name, x in draws.items()}
         slopes = jax.vmap(jax.grad(regression.posterior.log_prior))(params)
-        total = {name: np.asarray(x * slopes[name]).reshape(count, -1).sum(axis=1) for name, x in params.items()}
+        total = {
+            name: np.asarray(x * slopes[name]).reshape(count, -1).sum(axis=1) for name, x in params.items()
+        }
     size = {name: x[0].size for name, x in draws.items()}
     return {name: (x.mean() + size[name], x.std() / count**0.5) for name, x in total.items()}
 

@@ -53,6 +53,7 @@ MODULES = {
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
     "isotherm.networks": ("fit", "NetworkFit"),
+    "isotherm.estimators": ("BayesianRegressor", "BayesianClassifier"),
     "isotherm.data": (
         *("load", "Weighted", "sparse_rows", "sparse_dot"),
         *("Source", "arrays", "npy", "parquet", "zarr", "generated"),

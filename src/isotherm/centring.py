@@ -23,11 +23,13 @@ from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
 from isotherm.arrow import Border, Parts
+from isotherm.deviations import Deviations
+from isotherm.deviations import prior_factor as prior_factor
 from isotherm.own_levels import OwnLevels
 from isotherm.posterior import Posterior
 from isotherm.readable import Readable
 from isotherm.small_matrices import Lower, cholesky
-from isotherm.transforms import Constraint, correlation_factor
+from isotherm.transforms import Constraint
 
 _FAR = 30.0  # largest change of log r
 
@@ -92,16 +94,6 @@ class _At(NamedTuple):
     head: Float[Array, " h"]
 
 
-def prior_factor(
-    params: dict[str, Array], scale: str, correlations: str | None, size: int
-) -> Float[Array, "q q"]:
-    """Return the Cholesky factor of the prior covariance of the effects of a level."""
-    sd = jnp.broadcast_to(jnp.ravel(params[scale]), (size,))
-    if correlations is None:
-        return jnp.diag(sd)
-    return sd[:, None] * correlation_factor(params[correlations], size)
-
-
 class Charted(Readable, eqx.Module):
     """A constraint on parameters that chains move as the u_g of `centrings`; used in place of a `Constraint`.
 
@@ -109,7 +101,7 @@ class Charted(Readable, eqx.Module):
     `head` is the center of the head. Centrings are in the order of the parts: the largest group is the last.
     """
 
-    constraint: Constraint
+    constraint: Constraint | Deviations
     centrings: tuple[Centring, ...]
     parts: Parts = eqx.field(static=True)
     positive: tuple[bool, ...] = eqx.field(static=True)
@@ -167,8 +159,10 @@ def outer_numbers(
     parts: Parts, positive: tuple[bool, ...], free: PyTree, params: PyTree
 ) -> Float[Array, " o"]:
     """Return the outer parameters, free ones or the logarithms of positive ones."""
-    plain, constrained = parts.split(free)[0], parts.split(params)[0]
-    which = np.array(positive, bool)
+    plain, which = parts.split(free)[0], np.array(positive, bool)
+    # A constrained leaf may have another size than its free one, and is then not positive elementwise.
+    same = lambda x, y: y if jnp.shape(x) == jnp.shape(y) else x
+    constrained = parts.split(jax.tree.map(same, free, params))[0]
     return jnp.where(which, jnp.log(jnp.where(which, constrained, 1)), plain)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import equinox as eqx
 
-from isotherm.errors import must
+from isotherm.errors import check_flag, must
 from isotherm.readable import Readable
 
 
@@ -22,15 +22,20 @@ class Group(Readable, eqx.Module):
       leaf of the parameters is one block of effects, such as the coefficients of a spline: it has the shape (k,),
       every row uses all of it, and no column of the data belongs to it.
     - `scale`: the name of the positive parameter that is the standard deviation of the effects, if their prior is
-      normal with mean zero: a number, or one for each of the effects of a level. The warm-up then chooses for each
-      level how far its effect is divided by the scale. Any other prior is sampled correctly as well, but slowly.
+      normal: a number, or one for each of the effects of a level. The warm-up then chooses for each level how far its
+      effect is divided by the scale. Any other prior is sampled correctly as well, but slowly.
     - `correlations`: the name of the parameter that holds the correlations of the effects of a level, if they have
-      any: `isotherm.transforms.Correlations`.
+      any: `isotherm.transforms.Correlations`, or the Cholesky factor of the matrix of correlations.
+    - `location`: the mean of that prior, the same for all levels: the name of a parameter, or a number.
+    - `standardized`: whether the model is written non-centred, with a standard normal leaf that rows multiply by the
+      scale (and by the Cholesky factor, from the left).
     """
 
     rows: str | None = eqx.field(default=None, static=True)
     scale: str | None = eqx.field(default=None, static=True, kw_only=True)
     correlations: str | None = eqx.field(default=None, static=True, kw_only=True)
+    location: str | float = eqx.field(default=0.0, static=True, kw_only=True)
+    standardized: bool = eqx.field(default=False, static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         for name in ("rows", "scale", "correlations"):
@@ -40,10 +45,30 @@ class Group(Readable, eqx.Module):
         if self.rows is None and self.scale is None:
             repair = "A block of coefficients without a scale needs no group."
             raise must("scale` of `Group", "given if `rows` is not", self.scale, repair, error=TypeError)
-        if self.correlations is not None and self.scale is None:
-            raise must(
-                "correlations` of `Group", "given together with `scale`", self.correlations, error=TypeError
-            )
+        if not isinstance(self.location, str | int | float) or isinstance(self.location, bool):
+            rule = "the name of a parameter, or a number"
+            raise must("location` of `Group", rule, self.location, error=TypeError)
+        check_flag("standardized` of `Group", self.standardized)
+        for name, value in (
+            ("correlations", self.correlations),
+            ("location", self.location or None),
+            ("standardized", self.standardized or None),
+        ):
+            if value is not None and self.scale is None:
+                raise must(f"{name}` of `Group", "given together with `scale`", value, error=TypeError)
+        if self.standardized and self.location != 0:
+            raise must("location` of `Group", "left out if `standardized`", self.location, error=TypeError)
+
+    @property
+    def moved(self) -> bool:
+        """Whether the leaf is not the effect itself, with its prior around zero."""
+        return self.standardized or self.location != 0
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The names of the parameters that the prior depends on, by argument."""
+        named = {"scale": self.scale, "correlations": self.correlations, "location": self.location}
+        return {name: value for name, value in named.items() if isinstance(value, str)}
 
 
 Groups = tuple[tuple[str, Group], ...]

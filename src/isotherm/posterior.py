@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from isotherm.deviations import Deviations, deviations
 from isotherm.errors import check_flag, must
 from isotherm.groups import Groups, as_groups
 from isotherm.hyper import check_positive, hyper_parameter
@@ -54,9 +55,10 @@ class Posterior(Readable, eqx.Module):
         check_transforms(self.transforms)
 
     @property
-    def constraint(self) -> Constraint | None:
-        """The transforms as one map; `None` if no parameter is constrained."""
-        return None if self.transforms is None else Constraint(self.transforms)
+    def constraint(self) -> Constraint | Deviations | None:
+        """The transforms as one map, and effects as deviations; `None` if chains move the parameters themselves."""
+        transforms = None if self.transforms is None else Constraint(self.transforms)
+        return deviations(transforms, self.groups)
 
     @property
     def unconstrained(self) -> "Posterior":
@@ -105,7 +107,7 @@ class Constrained(Readable, eqx.Module):
     """A function of constrained parameters as a function of unconstrained ones."""
 
     function: Callable[..., Array]
-    constraint: Constraint
+    constraint: Constraint | Deviations
 
     def __call__(self, free: PyTree, *rest: PyTree) -> Array:
         """The value of the function at the constrained parameters."""
@@ -116,7 +118,7 @@ class FreePrior(Readable, eqx.Module):
     """log pi(theta) + T log |det d theta / d free|. The factor T keeps the power of the Jacobian in rho at 1."""
 
     posterior: Posterior
-    constraint: Constraint
+    constraint: Constraint | Deviations
 
     def __call__(self, free: PyTree) -> Float[Array, ""]:
         """The log-prior of the unconstrained parameters."""

@@ -46,7 +46,9 @@ def made(regression, seed=0):
     ones = each(lambda x: np.ones_like(x[:, 0]))
     moments = Moments(base.moments.count, each(lambda x: x.mean(axis=1)), each(lambda x: x.var(axis=1)), ones)
     about = dataclasses.replace(base.about, model=regression.description, title="Regression")
-    return dataclasses.replace(base, posterior=posterior, moments=moments, about=about, labels=regression.labels)
+    return dataclasses.replace(
+        base, posterior=posterior, moments=moments, about=about, labels=regression.labels
+    )
 
 
 def flat(draws):

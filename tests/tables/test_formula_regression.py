@@ -73,9 +73,13 @@ def test_a_poisson_model_with_groups_has_the_density_by_hand():
         origin = np.log(COLUMNS["count"].mean() / COLUMNS["area"].mean())
         value = stats.norm(0, 2.5).logpdf(c[1:] * spread).sum()
         value += stats.norm(0, 5).logpdf(c[0] + c[1:] @ columns.mean(axis=1) - origin)
-        return value + group_log_density(q, "region") + stats.halfnorm(scale=scales).logpdf(q["sd_region"]).sum()
+        return (
+            value + group_log_density(q, "region") + stats.halfnorm(scale=scales).logpdf(q["sd_region"]).sum()
+        )
 
-    assert change(problem.posterior.log_prior, a, b) == pytest.approx(prior_by_hand(a) - prior_by_hand(b), rel=1e-4)
+    assert change(problem.posterior.log_prior, a, b) == pytest.approx(
+        prior_by_hand(a) - prior_by_hand(b), rel=1e-4
+    )
 
 
 def test_sigma_may_depend_on_the_row_and_groups_may_be_uncorrelated():
@@ -120,7 +124,9 @@ def test_an_intercept_alone_needs_no_column():
     q = some_params(problem)
     eta = float(q["coefficients"][0]) + np.asarray(q["r_region"], float)[CODES, 0]
     found = row_log_likelihoods(problem, q)
-    np.testing.assert_allclose(found, stats.norm(eta, float(q["sigma"])).logpdf(COLUMNS["y"]), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        found, stats.norm(eta, float(q["sigma"])).logpdf(COLUMNS["y"]), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,9 @@ def test_rows_of_a_file_are_those_in_memory(formula, tmp_path):
 def covariance(draws, name):
     """Return the Cholesky factor of the covariance of the effects at each draw."""
     sd = draws[f"sd_{name}"]
-    factor = np.stack([np.asarray(correlation_factor(np.float32(c), sd.shape[1])) for c in draws[f"cor_{name}"]])
+    factor = np.stack(
+        [np.asarray(correlation_factor(jnp.float32(c), sd.shape[1])) for c in draws[f"cor_{name}"]]
+    )
     return sd[:, :, None] * factor
 
 
@@ -158,7 +166,9 @@ def test_predictions_are_those_by_hand():
     eta += p["r_region"][:, code, 0] + p["r_region"][:, code, 1] * new["x"]
     by_hand = new["trials"] / (1 + np.exp(-eta))
     np.testing.assert_allclose(found.expected.mean, by_hand.mean(axis=0), rtol=1e-4)
-    np.testing.assert_allclose(found.expected.quantiles, np.quantile(by_hand, [0.05, 0.95], axis=0), rtol=1e-3)
+    np.testing.assert_allclose(
+        found.expected.quantiles, np.quantile(by_hand, [0.05, 0.95], axis=0), rtol=1e-3
+    )
 
 
 def test_sigma_of_the_row_enters_its_interval():

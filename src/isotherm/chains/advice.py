@@ -8,7 +8,7 @@ import numpy as np
 
 from isotherm.covariance import Covariance, DiagonalLowRank, MatrixFree
 from isotherm.data.plans import MinibatchPlan
-from isotherm.draws.record import ANOTHER_WAY
+from isotherm.draws.record import ANOTHER_WAY, UNDECLARED, Reason
 from isotherm.errors import IsothermWarning
 from isotherm.printed import beyond
 from isotherm.records import Noise
@@ -95,6 +95,11 @@ def about_failure(
         f"too long for the direction of largest curvature: halve step_size (now {h:.3g}){friction}, or transform "
         "constrained parameters. (A log-likelihood of the wrong sign, such as a loss, has the same effect.)"
     )
+
+
+def about_groups(reasons: tuple[Reason, ...]) -> Iterator[str]:
+    """Yield the advice to declare each group that a warm-up has found."""
+    yield from (reason.why for reason in reasons if reason[:2] == UNDECLARED)
 
 
 def about_heat(kept: np.ndarray, target: float) -> str:

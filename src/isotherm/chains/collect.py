@@ -18,6 +18,7 @@ from isotherm.chains.resident import resident
 from isotherm.chains.setup import Setup
 from isotherm.chains.verify import part_to_check, verified
 from isotherm.compilation import compile_quickly
+from isotherm.deviations import Deviations
 from isotherm.draws import Draws, Moments
 from isotherm.draws.record import Arithmetic, RunRecord, SamplerRecord, describe
 from isotherm.gradients.control_variate import ControlVariate
@@ -90,6 +91,8 @@ def _sentences(ensemble: Ensemble, outcome: Outcome) -> tuple[str, ...]:
         if end >= 0:
             chain = lane % ensemble.length.num_chains
             reason = _failure(ensemble, outcome, lane, end, measured=lane in measured)
+            groups = advice.about_groups(ensemble.setup_of(lane).reasons)
+            reason = " ".join([reason, *(f"{text[0].upper()}{text[1:]}." for text in groups)])
             lines.append(f"chain {chain} turned non-finite at step {end} and was stopped; {reason}")
         elif outcome.interrupted:
             drawing = outcome.steps > ensemble.setup.burn_in
@@ -267,7 +270,7 @@ def record_of(ensemble: Ensemble, setup: Setup, steps: int, seconds: float) -> R
     )
 
 
-def _transforms(constraint: Constraint | None) -> dict[str, str] | None:
+def _transforms(constraint: Constraint | Deviations | None) -> dict[str, str] | None:
     """Return the transform of each constrained leaf or branch, by name."""
     if constraint is None:
         return None

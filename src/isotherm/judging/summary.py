@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from isotherm.chains.advice import too_noisy
+from isotherm.chains.advice import about_groups, too_noisy
 from isotherm.draws.elements import elements_of, labels_of, unknown
 from isotherm.draws.to_pandas import pandas_for
 from isotherm.printed import Printed, beyond
@@ -149,7 +149,8 @@ def summarise(draws: "Draws") -> Summary:
         verdict="",
         derived=tuple(derived),
     )
-    mixing = _about_mixing([*rows, *derived], len(chains))
+    mixing = list(_about_mixing([*rows, *derived], len(chains)))
+    mixing += list(about_groups(draws.record.reasons)) if mixing else []
     problems = [*about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
     verdict = _no_fault(summary)
     if draws.record.is_explored:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from isotherm.judging.summary import fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
-from isotherm.tables.coefficients import Effect
 from isotherm.tables.coefficient_names import is_alone, is_interaction, level_of
+from isotherm.tables.coefficients import Effect
 from isotherm.tables.fitted import Fitted
 
 _LISTED = 60

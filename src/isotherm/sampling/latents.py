@@ -79,7 +79,7 @@ def _used_by_one_row(
     for i in index if aligned else range(len(index)):
         if not used:
             break
-        touched = dict(tree.named_leaves(_touched(posterior, start, rows, jnp.asarray(i), aligned)))
+        touched = dict(tree.named_leaves(elements_used(posterior, start, rows, jnp.asarray(i), aligned)))
         for name in list(used):
             elements = {*np.flatnonzero(touched[name]).tolist()}
             if len(elements) > 1 or elements & used[name]:
@@ -117,7 +117,7 @@ def _fits(posterior: Posterior, params: PyTree, data: PyTree, rows: int) -> bool
 
 
 @compile_quickly
-def _touched(
+def elements_used(
     posterior: Posterior, start: PyTree, data: PyTree, i: Int[Array, ""], aligned: bool
 ) -> PyTree[Bool[Array, "..."]]:
     """Return which elements along each leaf's leading axis the log-likelihood of row i depends on, near the start.

@@ -1,6 +1,7 @@
 """`warmup`: a setup chosen for the posterior at hand."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import jax
@@ -20,10 +21,11 @@ from isotherm.posterior import Posterior
 from isotherm.progress import Progress
 from isotherm.sampling import checks
 from isotherm.sampling.prepare import prepare
+from isotherm.sampling.undeclared import about_undeclared_groups
 from isotherm.signals import deferred
 from isotherm.sums import precision
 from isotherm.tuning.explore import explore
-from isotherm.tuning.groups.tune import tune_groups
+from isotherm.tuning.grouped import tune_grouped
 from isotherm.tuning.normal import tune_normal
 
 
@@ -114,10 +116,13 @@ def _tuned(
     first, second = keys.several(jax.random.fold_in(key, keys.WARMUP), 2)
     with Progress("warm-up", show=progress and processes.is_first()) as bar:
         if problem.posterior.groups:
-            return tune_groups(problem, key=first, batch_size=batch_size, say=bar.say)
+            return tune_grouped(
+                problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
+            )
         result = tune_normal(
             problem, key=first, batch_size=batch_size, say=bar.say, stacklevel=stacklevel + 1
         )
         if isinstance(result, Setup):
             return result
-        return explore(problem, result.why, key=second, batch_size=batch_size, say=bar.say)
+        setup = explore(problem, result.why, key=second, batch_size=batch_size, say=bar.say)
+        return dataclasses.replace(setup, reasons=(*setup.reasons, *about_undeclared_groups(problem)))

@@ -1,15 +1,20 @@
 """From the encoded rows of a table to a regression: posterior, starting point, labels and description."""
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
+from isotherm.draws import Draws
+from isotherm.draws.record import About
 from isotherm.errors import must
 from isotherm.posterior import Posterior
 from isotherm.readable import Readable
+from isotherm.sampling.sample import sample
 from isotherm.tables.design import Design
 from isotherm.tables.encoded import AnyDesign, EncodedSource
 from isotherm.tables.families.base import Family, Params
@@ -36,6 +41,33 @@ class Regression(Readable):
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.posterior, self.data, self.init))
+
+    def sample(
+        self,
+        *,
+        num_draws: int = 1000,
+        num_chains: int = 4,
+        seed: int | Key[Array, ""] = 0,
+        progress: bool = True,
+        store: str | os.PathLike[str] | None = None,
+    ) -> Draws:
+        """Return draws of `iso.sample`, with the arguments of that, that know their names and their model."""
+        return self.named(
+            sample(
+                *self,
+                num_draws=num_draws,
+                num_chains=num_chains,
+                seed=seed,
+                progress=progress,
+                store=store,
+            )
+        )
+
+    def named(self, draws: Draws) -> Draws:
+        """Return draws of this regression with the names of their elements, and with what forecasts need."""
+        model = self.description["model"]
+        title = f"{model[0].upper()}{model[1:]} regression of {self.description['target']}"
+        return dataclasses.replace(draws, about=About(title, self.description, {}), labels=self.labels)
 
 
 def assembled(
@@ -113,8 +145,8 @@ def standard_of(design: AnyDesign, origin: float, unit: float) -> Standardized:
     put = lambda x: jnp.asarray(x, jnp.float32)
     center, scale = put(design.center), put(design.scale)
     if not design.has_intercept:
-        return Standardized(0 * center, scale, 0.0, unit, has_intercept=False)
-    return Standardized(center, scale, origin, unit)
+        return Standardized(0 * center, scale, put(0.0), put(unit), has_intercept=False)
+    return Standardized(center, scale, put(origin), put(unit))
 
 
 def _check_names(names: list[str], family: Family) -> None:

@@ -7,7 +7,9 @@ from isotherm.tables.fitted import Fitted
 
 _LEVEL = re.compile(r"(?P<column>.+)\[T\.(?P<level>.*)\]", re.DOTALL)
 _AS_CATEGORY = re.compile(r"C\(\s*(?P<column>[^(),]+?)\s*(?P<options>,.*)?\)", re.DOTALL)
-_PART = re.compile(r".+\)\[[^\]]*\]", re.DOTALL)  # of several columns that one expression makes, such as poly(x, 2)[1]
+_PART = re.compile(
+    r".+\)\[[^\]]*\]", re.DOTALL
+)  # of several columns that one expression makes, such as poly(x, 2)[1]
 
 
 class Level(NamedTuple):

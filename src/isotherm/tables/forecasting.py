@@ -187,8 +187,8 @@ def _predicted(
         densities.append(density)
         if not model.family.has_classes:
             seeds = [(seed, int(row)) for row in rows.numbers[which]]
-            given = {name: x[which] for name, x in (rows.further | rows.terms).items()}
-            new = outcomes(model, values, params, given, seeds)
+            further, terms = ({k: x[which] for k, x in part.items()} for part in (rows.further, rows.terms))
+            new = outcomes(model, values, params, further, seeds, terms)
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
         bar.count_rows(which.stop - which.start)
     expected = joined(expected_parts)

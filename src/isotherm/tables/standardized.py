@@ -14,14 +14,16 @@ class Standardized(eqx.Module):
     $$\beta_j = u b_j / s_j, \qquad \alpha = o + u a - \sum_j \beta_j m_j.$$
 
     The last axis of a vector holds the intercept, then the coefficients. Without an intercept, m and o are zero.
+    Origin and unit are arrays where programs are to be reused for another response: numbers become part of a compiled
+    program.
     """
 
     affine = True  # in the coefficients: effects of groups rely on it
 
     center: Float[Array, " F"]
     scale: Float[Array, " F"]
-    origin: float = 0.0
-    unit: float = 1.0
+    origin: float | Float[Array, ""] = 0.0
+    unit: float | Float[Array, ""] = 1.0
     has_intercept: bool = eqx.field(default=True, static=True)
 
     def __call__(self, x: Float[Array, "*rows K"]) -> Float[Array, "*rows K"]:

@@ -224,7 +224,7 @@ class Predictor(eqx.Module):
 
     def at_draws(self, params: AnyArrays, rows: AnyArrays) -> Float[Array, "n draw"]:
         """Return the parameter in each row at each draw."""
-        slopes, intercept = self.standard.linear(params[self.coefficients])
+        slopes, intercept = self.standard.linear(jnp.asarray(params[self.coefficients]))
         return self.transform(rows[self.rows] @ slopes.T + intercept[None])
 
     def log_prior(self, params: Params, scale: float) -> Float[Array, ""]:

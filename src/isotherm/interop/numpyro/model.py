@@ -1,15 +1,17 @@
 """A NumPyro model as a posterior over minibatches of its rows."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from isotherm.compilation import compile_fully
 from isotherm.errors import missing_extra, must
+from isotherm.groups import Group
 from isotherm.posterior import Posterior
 from isotherm.readable import Readable
 from isotherm.samplers.base import Sampler
@@ -20,6 +22,7 @@ except ImportError as error:
     raise missing_extra("iso.interop.numpyro", "numpyro") from error
 
 from isotherm.interop.numpyro import checks
+from isotherm.interop.numpyro.groups import effects_of
 from isotherm.interop.numpyro.run import DryRun, RowIndependent, RowLikelihood, as_shapes, trial_of
 
 if TYPE_CHECKING:
@@ -32,16 +35,19 @@ _AT_ONCE = 128  # draws at which deterministic sites are computed at once
 class Model(Readable):
     """A posterior, its data and an initial position, for `iso.sample(*model)`; and the model's deterministic sites.
 
-    - `posterior`: over a dict of the latent sites, in their constrained space.
+    - `posterior`: over a dict of the latent sites, in their constrained space. `posterior.groups` are the effects of
+      groups among them.
     - `data`: the arrays of rows among the arguments, by name.
     - `init`: the middle of each support, where the unconstrained parameters are zero.
     - `deterministic`: the deterministic sites that do not depend on the rows, as a function of the parameters.
+    - `groups_declared`: whether the groups were declared, and not recognised.
     """
 
     posterior: Posterior
     data: dict[str, Any]
     init: dict[str, Array]
     deterministic: RowIndependent
+    groups_declared: bool = False
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.posterior, self.data, self.init))
@@ -68,11 +74,17 @@ class Model(Readable):
         seed: int | Key[Array, ""] = 0,
         progress: bool = True,
     ) -> "Draws":
-        """`self.draws(iso.sample(*self, ...))`. Call the two directly to pass other arguments of `iso.sample`."""
+        """`self.draws(iso.sample(*self, ...))`. Call the two directly to pass other arguments of `iso.sample`.
+
+        With a `batch_size`, groups that were recognised are ignored, since chains that use them need all rows.
+        """
         from isotherm.sampling.sample import sample
 
+        plain = batch_size is not None and not self.groups_declared
         draws = sample(
-            *self,
+            dataclasses.replace(self.posterior, groups=()) if plain else self.posterior,
+            self.data,
+            self.init,
             sampler=sampler,
             batch_size=batch_size,
             num_draws=num_draws,
@@ -91,6 +103,7 @@ def posterior(
     *,
     data_plate: str | None = None,
     rows: Sequence[str] | None = None,
+    groups: Mapping[str, str | Group] | bool | None = None,
 ) -> Model:
     """The posterior of a NumPyro model given `args`, over minibatches of the rows in its data plate.
 
@@ -105,6 +118,8 @@ def posterior(
     - `data_plate`: the name of the plate of rows. `None` takes the only plate with observed sites.
     - `rows`: names of the arguments that hold rows. `None` takes every array whose leading axis is as long as the
       plate; other arguments are constants.
+    - `groups`: latent sites with a leading axis of levels, and the argument that holds the level of each row, such as
+      `{"intercept": "region"}`. `None` recognises them; `False` makes no use of them.
     """
     checks.check_call(model, args)
     args = checks.as_arrays(model, tuple(args))
@@ -131,12 +146,22 @@ def posterior(
     )
     checks.check_trial(trial)
     transforms = {name: None if sites[name].real else t for name, t in trial.transforms[0].items()}
+    effects = effects_of(likelihood, prior, transforms, trial.init, data, groups)
+    init = trial.init | {name: t(jnp.zeros_like(trial.init[name])) for name, t in effects.transforms.items()}
+    transforms |= effects.transforms
     constrained = any(t is not None for t in transforms.values())
     return Model(
-        Posterior(likelihood, prior, batched=True, transforms=transforms if constrained else None),
+        Posterior(
+            likelihood,
+            prior,
+            batched=True,
+            transforms=transforms if constrained else None,
+            groups=effects.groups,
+        ),
         data,
-        trial.init,
+        init,
         RowIndependent(model, arguments, ends, checks.row_independent_sites(trial)),
+        groups_declared=isinstance(groups, Mapping),
     )
 
 

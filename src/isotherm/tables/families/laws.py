@@ -18,7 +18,7 @@ class Law:
     the last axis of the shape is that of a vector; without it there are no prior predictive draws.
     """
 
-    energy: Callable[[Array, float], Array]
+    energy: Callable[[Array, float | Array], Array]
     words: str
     sample: Sample | None = None
 

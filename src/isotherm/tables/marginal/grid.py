@@ -39,7 +39,9 @@ def check_along(model: Fitted, given: Given, column: str) -> None:
     names = needed(model, with_target=False)
     if column not in names:
         near = difflib.get_close_matches(column, names, n=1)
-        raise must("column", f"one of the model: {some(names)}", column, f"Did you mean `{near[0]}`?" if near else "")
+        raise must(
+            "column", f"one of the model: {some(names)}", column, f"Did you mean `{near[0]}`?" if near else ""
+        )
     if given.columns[column].ndim > 1:
         raise must("column", "a column with one value in a row", column)
 

@@ -85,9 +85,9 @@ def layout_of(posterior: Posterior, init: PyTree, data: PyTree | Stream) -> Layo
     factors.sort(key=lambda factor: (factor.column is not None, factor.num_levels * factor.width))
     crossed, largest = tuple(factor.leaf for factor in factors[:-1]), factors[-1].leaf
     scales = {name for f in factors for name in (f.group.scale, f.group.correlations)}
-    for name in scales - {None}:
+    for argument, name in (pair for f in factors for pair in f.group.parameters.items()):
         if name not in names:
-            raise must("scale` or `correlations` of `Group", "the name of a parameter", name, _listed(names))
+            raise must(f"{argument}` of `Group", "the name of a parameter", name, _listed(names))
     outer, dense = [], []
     for i, name in enumerate(names):
         if i not in (*crossed, largest):

@@ -26,6 +26,7 @@ def made_up(levels, each, *, shift=0.0):
     return draws, columns
 
 
+@pytest.mark.slow
 def test_a_tenth_lies_outside_of_90_percent_if_the_model_is_right():
     """Of 300 levels, 10 % and a little for the ends of intervals from 200 data sets: 4.5 standard errors, 1e-5."""
     draws, columns = made_up(300, 4)

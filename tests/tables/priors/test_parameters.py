@@ -74,6 +74,7 @@ def virial(regression, count=4000, seed=0):
     return {name: (x.mean() + size[name], x.std() / count**0.5) for name, x in total.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "family"), [(MIXED, "poisson"), (["cost ~ s(age) + sex", "sigma ~ km"], "linear")]
 )

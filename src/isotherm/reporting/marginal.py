@@ -234,7 +234,7 @@ def _content(part: Part) -> Iterator[Html]:
     elif isinstance(part, LevelEffects):
         yield page.paragraph(scale_sentence(part))
         half = _LISTED // 2
-        rows = [[part.levels[i], *_level_cells(part, i)] for i in part.extremes(half)]
+        rows = [[part.levels[i], *_level_cells(part, i)] for i in part.extremes(half).tolist()]
         more = f", the {len(rows)} most extreme of {len(part):,}" if len(rows) < len(part) else ""
         header = [part.group, "effect", percent, "rows"]
         yield page.numbers(header, rows, caption=f"Effects of the levels{more}")

@@ -26,6 +26,7 @@ def made_up(levels, each, *, shift=0.0):
     return draws, columns
 
 
+@pytest.mark.slow
 def test_a_tenth_lies_outside_of_90_percent_if_the_model_is_right():
     """Of 300 levels, 10 % and a little for the ends of intervals from 200 data sets: 4.5 standard errors, 1e-5."""
     draws, columns = made_up(300, 4)
@@ -48,7 +49,9 @@ def test_replicated_means_have_the_moments_of_the_model():
         # The 5 % quantile of 200 normal variables has a standard error of 0.15 sd.
         assert abs(check.low - (mean - 1.645 * sd)) < 5 * 0.15 * sd
         assert check.rows == 40
-        assert check.distance == pytest.approx((check.observed - mean) / sd, abs=0.6 + 0.25 * abs(check.distance))
+        assert check.distance == pytest.approx(
+            (check.observed - mean) / sd, abs=0.6 + 0.25 * abs(check.distance)
+        )
 
 
 def test_a_level_that_the_model_does_not_know_of_is_first():

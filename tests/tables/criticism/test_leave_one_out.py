@@ -17,7 +17,7 @@ COUNT, SIGMA = 60, 0.5
 
 
 def normal(columns, names, *, seed=0, draws=2000):
-    """Return exact draws of `cost` on some columns with known sigma and flat priors, and the exact elpd of each row."""
+    """Return exact draws of `cost` on columns with known sigma and flat priors, and the exact elpd of each row."""
     X = np.stack([np.ones(len(columns["cost"])), *(columns[name] for name in names)], axis=1)
     precision = X.T @ X / SIGMA**2
     mean = np.linalg.solve(precision, X.T @ columns["cost"] / SIGMA**2)
@@ -36,6 +36,7 @@ def normal(columns, names, *, seed=0, draws=2000):
     return found, stats.norm.logpdf(residual, 0, SIGMA / (1 - leverage) ** 0.5)
 
 
+@pytest.mark.slow
 def test_the_sum_is_that_of_the_closed_form():
     """Mean over 8 sets of draws, against 7 of its standard errors: Student's t with 7 degrees, 2e-4."""
     columns = rows(COUNT)
@@ -58,9 +59,12 @@ def test_some_rows_stand_for_all_by_the_difference_from_the_posterior_mean():
     found = [total(cheap, exact[list(i)], np.array(i)) for i in itertools.combinations(range(6), 3)]
     values = np.array([x.value for x in found])
     assert values.mean() == pytest.approx(exact.sum())
-    assert np.mean([x.subsampling_error**2 for x in found]) == pytest.approx(np.mean((values - exact.sum()) ** 2))
+    assert np.mean([x.subsampling_error**2 for x in found]) == pytest.approx(
+        np.mean((values - exact.sum()) ** 2)
+    )
 
 
+@pytest.mark.slow
 def test_a_choice_of_rows_is_within_its_error_of_all():
     columns = rows(300)
     draws, _ = normal(columns, ["km"])
@@ -99,5 +103,5 @@ def test_densities_of_different_things_are_not_compared():
 def test_a_table_without_the_target_is_refused():
     columns = rows(40)
     draws = drawn("cost ~ km", columns, "linear")
-    with pytest.raises(ValueError, match="`table` must be .*'cost'"):
+    with pytest.raises(ValueError, match=r"`table` must be .*'cost'"):
         T.loo(draws, {"km": columns["km"]})

@@ -26,7 +26,9 @@ def with_value(columns, name, value):
 def test_every_row_gets_the_value_and_the_responses_are_averaged_at_every_draw(model):
     draws = made_forecast(model)
     found = T.effects(draws, NEW, "age", at=[30, 55.5], interval=0.8)
-    exact = np.stack([expected(model, draws, with_value(NEW, "age", x)).mean(axis=1) for x in (30, 55.5)], axis=1)
+    exact = np.stack(
+        [expected(model, draws, with_value(NEW, "age", x)).mean(axis=1) for x in (30, 55.5)], axis=1
+    )
     np.testing.assert_allclose(found.samples, exact, rtol=2e-5)
     np.testing.assert_allclose(found.mean, exact.mean(axis=0), rtol=2e-5)
     np.testing.assert_allclose(found.low, np.quantile(exact, 0.1, axis=0), rtol=2e-5)

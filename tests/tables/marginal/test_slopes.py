@@ -10,14 +10,15 @@ from support.made_forecast import expected, flat, made_forecast, table
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 T = iso.tables
 NEW = table(60, seed=3)
-# The central difference over 0.006 sd is off by (0.003 b)^2 / 6 of the slope, where b < 1 is the slope of the predictor
-# per sd; by the rounding of 0.006 sd in 32 bits, 4e-5; and where the column ends, and it is not central, by 0.003 b in
-# two of 60 rows, of which one may have a tenth of the sum.
+# The central difference over 0.006 sd is off by (0.003 b)^2 / 6 of the slope, where b < 1 is the slope of the
+# predictor per sd; by the rounding of 0.006 sd in 32 bits, 4e-5; and where the column ends, and it is not central, by
+# 0.003 b in two of 60 rows, of which one may have a tenth of the sum.
 RELATIVE = 1e-3
 
 
 @pytest.mark.parametrize(
-    ("model", "derivative"), [("logistic", lambda p: p * (1 - p)), ("poisson", lambda m: m), ("linear", np.ones_like)]
+    ("model", "derivative"),
+    [("logistic", lambda p: p * (1 - p)), ("poisson", lambda m: m), ("linear", np.ones_like)],
 )
 def test_the_slope_is_the_mean_over_rows_of_the_derivative_at_every_draw(model, derivative):
     draws = made_forecast(model)
@@ -56,7 +57,7 @@ def test_an_expression_is_differentiated_within_the_column():
 
 def test_slopes_are_of_columns_of_numbers_that_vary():
     draws = made_forecast("linear")
-    with pytest.raises(ValueError, match="columns of numbers; got 'sex'. Compare its levels"):
+    with pytest.raises(ValueError, match=r"columns of numbers; got 'sex'\. Compare its levels"):
         T.slopes(draws, NEW, "sex")
     with pytest.raises(ValueError, match="columns that vary between rows; got 'age'"):
         T.slopes(draws, {**NEW, "age": np.full(60, 3.0)}, "age")

@@ -94,7 +94,7 @@ def _in_units(standard: Standardized, b: Float[np.ndarray, "draw ..."]) -> np.nd
     """Return coefficients per unit of the columns, in 64 bits: as `standard(b)`."""
     center, scale = (np.asarray(x, np.float64) for x in (standard.center, standard.scale))
     if not standard.has_intercept:
-        return standard.unit * b / scale
+        return np.asarray(standard.unit * b / scale)
     slopes = standard.unit * b[..., 1:] / scale
     intercept = standard.origin + standard.unit * b[..., :1] - np.sum(slopes * center, axis=-1, keepdims=True)
     return np.concatenate([intercept, slopes], axis=-1)

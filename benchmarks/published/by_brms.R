@@ -41,10 +41,13 @@ parameter_name <- function(variable, names) {
   NA_character_
 }
 
+# The error of the sd is that of the mean squared deviation: `posterior::mcse_sd` assumes normal draws, and is too small
+# where a scale has a long tail.
 summarised <- function(draws) {
+  squares <- posterior::mcse_mean((draws - mean(draws))^2)
   quantiles <- quantile(draws, c(0.05, 0.95), names = FALSE)
   list(mean = mean(draws), sd = sd(draws), mcse_mean = posterior::mcse_mean(draws),
-       mcse_sd = posterior::mcse_sd(draws), ess = posterior::ess_mean(draws), ess_bulk = posterior::ess_bulk(draws),
+       mcse_sd = squares / (2 * sd(draws)), ess = posterior::ess_mean(draws), ess_bulk = posterior::ess_bulk(draws),
        rhat = posterior::rhat(draws), q5 = quantiles[1], q95 = quantiles[2])
 }
 

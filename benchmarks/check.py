@@ -24,7 +24,7 @@ import isotherm as iso
 from isotherm.tables.inspection.facts import facts_of
 from isotherm.tables.inspection.inspect import inspect
 from isotherm.tables.reader import open_table
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 
 _NUMBERS = 16
 

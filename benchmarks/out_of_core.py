@@ -92,7 +92,7 @@ def one_pass(path: Path, *, standardised: bool) -> float:
     """Compute value and gradient over all rows: seconds of the second time, which compiles nothing."""
     from isotherm.data.opening import opened
     from isotherm.sums.totals import derivatives
-    from isotherm.tables.regression import regression
+    from isotherm.tables.regressions import regression
 
     made = regression("logistic", path, "y", progress=False)
     stream = opened(made.data if standardised else source_of(path)).stream()

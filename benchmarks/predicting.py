@@ -22,7 +22,7 @@ import pandas as pd
 
 import isotherm as iso
 from isotherm.cli.written import write_predictions
-from isotherm.tables.forecast import forecasts
+from isotherm.tables.forecasting import forecasts
 from isotherm.tables.reader import open_table
 from isotherm.tables.scored import Scored
 

@@ -53,12 +53,16 @@ MODULES = {
     "isotherm.interop.flax": ("posterior",),
     "isotherm.interop.equinox": ("posterior",),
     "isotherm.networks": ("fit", "NetworkFit"),
+    "isotherm.estimators": ("BayesianRegressor", "BayesianClassifier"),
     "isotherm.data": (
         *("load", "Weighted", "sparse_rows", "sparse_dot"),
         *("Source", "arrays", "npy", "parquet", "zarr", "generated"),
     ),
-    "isotherm.tables.regression": ("regression",),
-    "isotherm.tables.forecast": ("forecast",),
+    "isotherm.tables": ("regression", "forecast"),
+    "isotherm.tables.families": (
+        *("Prior", "Family", "LocationFamily", "Target", "Auxiliary", "Law"),
+        *("Link", "Effect", "Facts", "Together"),
+    ),
     "isotherm.judging.diagnosis": ("Diagnosis",),
     "isotherm.draws.record": ("RunRecord",),
     "isotherm.prediction.record": ("Prediction",),

@@ -24,19 +24,33 @@ def run(groups=None, data=None, init=None, prior=None, likelihood=None, **others
     [
         ({"groups": ["effect"]}, "`groups` must be a dictionary"),
         ({"groups": {"effect": 3}}, "`groups` must be a dictionary"),
-        ({"groups": {"effects": "level"}}, "`groups` must be leaves of the parameters by name; got 'effects'"),
+        (
+            {"groups": {"effects": "level"}},
+            "`groups` must be leaves of the parameters by name; got 'effects'",
+        ),
         ({"groups": {"a": "level"}}, "`groups.a` must be a parameter with a leading axis of levels"),
-        ({"groups": {"effect": "region"}}, "`groups.effect` must be the name of a leaf of the data; got 'region'"),
+        (
+            {"groups": {"effect": "region"}},
+            "`groups.effect` must be the name of a leaf of the data; got 'region'",
+        ),
         ({"groups": {"effect": "y"}}, "`data.y` must be one integer for each row"),
         ({"groups": {"effect": iso.Group("level", scale="sd")}}, "must be the name of a parameter; got 'sd'"),
         ({"data": {"level": np.full(24, 6)}}, "from 0 to 5; got 6"),
         ({"data": {"level": np.full(24, -1)}}, "from 0 to 5; got -1"),
         (
-            {"likelihood": lambda q, row: -((row["y"] - q["effect"][row["level"]] - jnp.mean(q["effect"])) ** 2)},
+            {
+                "likelihood": lambda q, row: (
+                    -((row["y"] - q["effect"][row["level"]] - jnp.mean(q["effect"])) ** 2)
+                )
+            },
             "depends on its own level",
         ),
         (
-            {"prior": lambda q: -jnp.sum(q["effect"]) ** 2 - jnp.sum(q["effect"] ** 2) / q["tau"] - q["sigma"]},
+            {
+                "prior": lambda q: (
+                    -(jnp.sum(q["effect"]) ** 2) - jnp.sum(q["effect"] ** 2) / q["tau"] - q["sigma"]
+                )
+            },
             "levels are independent under the prior",
         ),
         ({"batch_size": 8}, "`batch_size` must be left out if there are `groups`"),
@@ -46,6 +60,11 @@ def run(groups=None, data=None, init=None, prior=None, likelihood=None, **others
 def test_bad_groups_are_refused(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message.replace(".", r"\.").replace("(", r"\(")):
         run(**arguments)
+
+
+def test_a_block_needs_a_scale():
+    with pytest.raises(TypeError, match="`scale` of `Group` must be given if `rows` is not"):
+        iso.Group()
 
 
 def test_correlations_need_a_scale():

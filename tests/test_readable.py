@@ -89,7 +89,7 @@ def test_a_setup_shows_no_rows():
 
 def test_a_regression_shows_no_rows():
     columns = {name: np.random.default_rng(i).normal(size=300) for i, name in enumerate("aby")}
-    shown = one_line(iso.tables.regression.regression("linear", columns, "y", progress=False))
+    shown = one_line(iso.tables.regression("linear", columns, "y", progress=False))
     assert "data={'x': f32[300,2](numpy), 'y': f32[300](numpy)}" in shown
     assert len(shown) < 2500
 

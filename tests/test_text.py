@@ -20,7 +20,7 @@ from isotherm.plots.style import to_png
 from isotherm.progress import Progress
 from isotherm.reporting import page
 from isotherm.reporting.report import run_page
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from isotherm.terminal import Table, literal, new_console
 from isotherm.text import visible, visible_lines
 from support.made_run import made_diagnosis, made_draws

@@ -8,7 +8,7 @@ import numpy as np
 
 import isotherm as iso
 from isotherm.models import logistic_regression, softmax_regression
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 
 Model = tuple[iso.Posterior, object, object]
 N = 20_000

@@ -1,9 +1,9 @@
 """Bayesian sampling with noisy gradients, at the right temperature.
 
 What most users need is here, in the order in which data flows through it. The rest is in packages: `iso.data` (rows
-and data sets), `iso.tables` (regression from tables), `iso.interop` (models of other libraries), `iso.networks`
-(train and sample in one call), `iso.scores`, `iso.plots`, and `iso.extend` (base classes for samplers, gradients and
-loops of your own).
+and data sets), `iso.tables` (regression from tables), `iso.estimators` (the same with scikit-learn's interface),
+`iso.interop` (models of other libraries), `iso.networks` (train and sample in one call), `iso.scores`, `iso.plots`,
+and `iso.extend` (base classes for samplers, gradients and loops of your own).
 """
 
 import importlib
@@ -64,9 +64,10 @@ _LATER = {
     "keep_compiled": "isotherm.compilation",
     "IsothermWarning": "isotherm.errors",
 }
-_PACKAGES = ("data", "extend", "interop", "networks", "plots", "scores", "tables")
+_PACKAGES = ("data", "estimators", "extend", "interop", "networks", "plots", "scores", "tables")
 if TYPE_CHECKING:
     from isotherm import data as data
+    from isotherm import estimators as estimators
     from isotherm import extend as extend
     from isotherm import interop as interop
     from isotherm import networks as networks

@@ -1,7 +1,8 @@
 """Effects of groups in coordinates that hardly depend on the scale of their prior.
 
 With prior N(0, S) and information I_g from the rows of a level, the effects b_g are about normal given S, with
-covariance V = (r I_g + S^-1)^-1 and mean V V_0^-1 m_g, where m_g is the mean at the center, and V_0 the covariance there.
+covariance V = (r I_g + S^-1)^-1 and mean V V_0^-1 m_g, where m_g is the mean at the center, and V_0 the covariance
+there.
 Chains move u_g, which has mean m_g and covariance V_0 whatever S is:
 
     b_g = V r (V_0^-1 m_g - B_g d) + K^-T K_0' (u_g - m_g),    K K' = V^-1.
@@ -22,8 +23,10 @@ from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
 from isotherm.arrow import Border, Parts
+from isotherm.own_levels import OwnLevels
 from isotherm.posterior import Posterior
 from isotherm.readable import Readable
+from isotherm.small_matrices import Lower, cholesky
 from isotherm.transforms import Constraint, correlation_factor
 
 _FAR = 30.0  # largest change of log r
@@ -50,21 +53,18 @@ class Centring(Readable, eqx.Module):
 
     def effects(self, at: "_At", u: Float[Array, "G q"]) -> Float[Array, "G q"]:
         """Return b_g."""
-        K, mean = self._factor(at), self._mean(at)
-        apart = _times_transposed(self.factor, _columns(u - self.mode))
-        return jnp.stack(_solved_transposed(K, _plus(_solved(K, _columns(mean)), apart)), axis=1)
+        K, apart = self._factor(at), Lower(self.factor).times_transposed(u - self.mode)
+        return K.solve_transposed(K.solve(self._mean(at)) + apart)
 
     def coordinates(self, at: "_At", b: Float[Array, "G q"]) -> Float[Array, "G q"]:
         """Return u_g."""
         K = self._factor(at)
-        mean = _solved_transposed(K, _solved(K, _columns(self._mean(at))))
-        apart = _times_transposed(K, [x - y for x, y in zip(_columns(b), mean, strict=True)])
-        return self.mode + jnp.stack(_solved_transposed(_rows(self.factor), apart), axis=1)
+        mean = K.solve_transposed(K.solve(self._mean(at)))
+        return self.mode + Lower(self.factor).solve_transposed(K.times_transposed(b - mean))
 
     def log_stretch(self, at: "_At") -> Float[Array, ""]:
         """Return log |det db/du|, summed over the levels."""
-        K = self._factor(at)
-        return sum(jnp.sum(jnp.log(self.factor[:, i, i] / K[i][i])) for i in range(len(K)))
+        return jnp.sum(Lower(self.factor).log_determinants() - self._factor(at).log_determinants())
 
     def _mean(self, at: "_At") -> Float[Array, "G q"]:
         """Return V^-1 times the mean of b_g."""
@@ -78,7 +78,7 @@ class Centring(Readable, eqx.Module):
     def _information_ratio(self, at: "_At") -> Float[Array, ""]:
         return jnp.exp(jnp.clip(self.slopes @ at.outer, -_FAR, _FAR))
 
-    def _factor(self, at: "_At") -> list[list[Array]]:
+    def _factor(self, at: "_At") -> Lower:
         """Return K."""
         inverse = jnp.linalg.inv(prior_factor(at.params, self.scale, self.correlations, self.mode.shape[1]))
         return cholesky(self._information_ratio(at) * self.information + (inverse.T @ inverse)[None])
@@ -90,58 +90,6 @@ class _At(NamedTuple):
     params: dict[str, Array]
     outer: Float[Array, " o"]
     head: Float[Array, " h"]
-
-
-# Cholesky factors of many small matrices, written out: a library's loop over matrices takes a hundred times as long.
-
-
-def cholesky(matrices: Float[Array, "G q q"]) -> list[list[Array]]:
-    """Return the rows of the lower triangular factors: element (i, j) of all matrices is an array, for j <= i."""
-    K: list[list[Array]] = []
-    for i in range(matrices.shape[1]):
-        row: list[Array] = []
-        for j in range(i):
-            rest = sum((row[k] * K[j][k] for k in range(j)), start=jnp.zeros(()))
-            row.append((matrices[:, i, j] - rest) / K[j][j])
-        row.append(jnp.sqrt(matrices[:, i, i] - sum((x**2 for x in row), start=jnp.zeros(()))))
-        K.append(row)
-    return K
-
-
-def _solved(K: list[list[Array]], x: list[Array]) -> list[Array]:
-    """Return K^-1 x."""
-    out: list[Array] = []
-    for i, row in enumerate(K):
-        rest = sum((row[j] * out[j] for j in range(i)), start=jnp.zeros(()))
-        out.append((x[i] - rest) / row[i])
-    return out
-
-
-def _solved_transposed(K: list[list[Array]], x: list[Array]) -> list[Array]:
-    """Return K^-T x."""
-    out: list[Array] = [x[-1]] * len(x)
-    for i in reversed(range(len(x))):
-        rest = sum((K[j][i] * out[j] for j in range(i + 1, len(x))), start=jnp.zeros(()))
-        out[i] = (x[i] - rest) / K[i][i]
-    return out
-
-
-def _times_transposed(K: list[list[Array]] | Array, x: list[Array]) -> list[Array]:
-    """Return K' x."""
-    K = K if isinstance(K, list) else _rows(K)
-    return [sum(K[j][i] * x[j] for j in range(i, len(x))) for i in range(len(x))]
-
-
-def _rows(K: Float[Array, "G q q"]) -> list[list[Array]]:
-    return [[K[:, i, j] for j in range(i + 1)] for i in range(K.shape[1])]
-
-
-def _columns(x: Float[Array, "G q"]) -> list[Array]:
-    return [x[:, i] for i in range(x.shape[1])]
-
-
-def _plus(x: list[Array], y: list[Array]) -> list[Array]:
-    return [a + b for a, b in zip(x, y, strict=True)]
 
 
 def prior_factor(
@@ -206,8 +154,7 @@ class Charted(Readable, eqx.Module):
 
 
 def _levels(theta: PyTree, c: Centring) -> Float[Array, "G q"]:
-    leaf = dict(tree.named_leaves(theta))[c.leaf]
-    return leaf.reshape(leaf.shape[0], -1)
+    return dict(tree.named_leaves(theta))[c.leaf].reshape(c.mode.shape)
 
 
 def _replaced(theta: PyTree, c: Centring, levels: Float[Array, "G q"]) -> PyTree:
@@ -225,12 +172,10 @@ def outer_numbers(
     return jnp.where(which, jnp.log(jnp.where(which, constrained, 1)), plain)
 
 
-def charted(posterior: Posterior, chart: Charted) -> Posterior:
+def charted(posterior: Posterior, chart: Charted, own: OwnLevels) -> Posterior:
     """Return the density of the coordinates of the chains, for the `posterior` of the free parameters."""
-    prior = ChartedPrior(posterior, chart)
-    return Posterior(
-        ChartedLikelihood(posterior, chart), prior, batched=True, temperature=posterior.temperature
-    )
+    likelihood, prior = ChartedLikelihood(posterior, chart, own), ChartedPrior(posterior, chart)
+    return Posterior(likelihood, prior, batched=True, temperature=posterior.temperature)
 
 
 class ChartedLikelihood(Readable, eqx.Module):
@@ -238,10 +183,11 @@ class ChartedLikelihood(Readable, eqx.Module):
 
     posterior: Posterior
     chart: Charted
+    own: OwnLevels
 
     def __call__(self, free: PyTree, rows: PyTree) -> Float[Array, " n"]:
         """Return one for each row."""
-        return self.posterior.row_log_likelihoods(self.chart.centred(free), rows)
+        return self.own.row_log_likelihoods(self.posterior, self.chart.centred(free), rows)
 
 
 class ChartedPrior(Readable, eqx.Module):

@@ -18,23 +18,28 @@ class Group(Readable, eqx.Module):
 
     **Arguments:**
 
-    - `rows`: the name of the leaf of the data that holds the number of the level of each row, from 0.
+    - `rows`: the name of the leaf of the data that holds the number of the level of each row, from 0. If `None`, the
+      leaf of the parameters is one block of effects, such as the coefficients of a spline: it has the shape (k,),
+      every row uses all of it, and no column of the data belongs to it.
     - `scale`: the name of the positive parameter that is the standard deviation of the effects, if their prior is
       normal with mean zero: a number, or one for each of the effects of a level. The warm-up then chooses for each
-      level how far its effect is divided by the scale.
+      level how far its effect is divided by the scale. Any other prior is sampled correctly as well, but slowly.
     - `correlations`: the name of the parameter that holds the correlations of the effects of a level, if they have
       any: `isotherm.transforms.Correlations`.
     """
 
-    rows: str = eqx.field(static=True)
+    rows: str | None = eqx.field(default=None, static=True)
     scale: str | None = eqx.field(default=None, static=True, kw_only=True)
     correlations: str | None = eqx.field(default=None, static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         for name in ("rows", "scale", "correlations"):
             value = getattr(self, name)
-            if not isinstance(value, str) and not (value is None and name != "rows"):
-                raise must(f"{name}` of `Group", "the name of a leaf", value, error=TypeError)
+            if not isinstance(value, str) and value is not None:
+                raise must(f"{name}` of `Group", "the name of a leaf, or `None`", value, error=TypeError)
+        if self.rows is None and self.scale is None:
+            repair = "A block of coefficients without a scale needs no group."
+            raise must("scale` of `Group", "given if `rows` is not", self.scale, repair, error=TypeError)
         if self.correlations is not None and self.scale is None:
             raise must(
                 "correlations` of `Group", "given together with `scale`", self.correlations, error=TypeError

@@ -56,7 +56,7 @@ def _as_end(value: Any) -> Any:
 
 
 class Scale(Readable, eqx.Module):
-    """y = -c log(1 - Phi(x)) > 0, elementwise, with Phi the normal distribution function: for scales that may be zero.
+    """y = -c log(1 - Phi(x)) > 0, elementwise, with Phi the normal distribution: for scales that may be zero.
 
     If y is exponential with mean c, then x is standard normal. With `Positive` the density of x would fall off slowly
     where y goes to zero, and chains would take long to come back from there.

@@ -12,8 +12,8 @@ import isotherm as iso
 from isotherm.cli import main
 from isotherm.cli.folder import write_run
 from isotherm.draws.record import About
-from isotherm.tables import forecast as module
-from isotherm.tables.forecast import forecast
+from isotherm.tables import forecasting as module
+from isotherm.tables.forecasting import forecast
 from support.made_forecast import made_forecast, table, target
 from support.made_run import made_diagnosis, made_draws
 

@@ -7,6 +7,7 @@ import tomllib
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +19,8 @@ from isotherm.cli.commands import COMMANDS
 from isotherm.cli.cost import Cost
 from isotherm.cli.examples import example
 from isotherm.cli.spec import make_problem, read_spec
-from isotherm.tables.families import MODELS, Prior
+from isotherm.tables.families import MODELS, Prior, family_of
+from support.laws import target
 from support.made_run import made_diagnosis, made_draws
 
 COMMAND_NAMES = (
@@ -206,7 +208,7 @@ def test_a_report_is_written_again_without_the_data(folder, run, capsys):
         ('title = "x"\n', "A spec has exactly one of the two"),
         ('model = "linear"\n', r"`\[data\]` must be a section with `path` and `target`"),
         ("model = linear\n", "is not valid TOML"),
-        (SPEC.replace("linear", "probit"), "`model` must be one of linear"),
+        (SPEC.replace("linear", "cauchit"), "`model` must be one of linear"),
         (SPEC.replace("t.csv", "u.csv"), r"there is no file .*u\.csv"),
         (SPEC.replace('"y"', '"z"'), "`target` must be a column of the table; got 'z'"),
         ('function = "f.py:g"\n', r"there is no file .*f\.py"),
@@ -239,7 +241,7 @@ def test_a_function_gets_the_columns(folder):
 
 
 def test_refusals_name_a_function_as_the_way_out(folder, capsys):
-    (folder / "spec.toml").write_text(SPEC.replace("linear", "ordinal"))
+    (folder / "spec.toml").write_text(SPEC.replace("linear", "cauchit"))
     assert main(["sample", "spec.toml"]) == 2
     assert "`function` in place of `model` names a function" in capsys.readouterr().err
 
@@ -280,8 +282,22 @@ def test_examples_are_specs(model, folder, capsys):
     # The lines that are commented out must be valid too.
     lines = [line.removeprefix("# ") for line in text.splitlines()]
     (folder / "spec.toml").write_text("\n".join(lines))
-    assert set(tomllib.loads("\n".join(lines))["prior"]) <= {f.name for f in dataclasses.fields(Prior)}
+    Prior.of(tomllib.loads("\n".join(lines))["prior"]).check(family_of(model))
     read_spec("spec.toml")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_example_describes_a_model_of_a_table(model, folder):
+    """The density is finite where chains start, for a table that has what the example names."""
+    y, n = target(model, 40), np.full(40, 30)
+    y = np.searchsorted(np.unique(y), y) if family_of(model).target.is_ordered else y
+    columns = {"a": np.linspace(-1, 1, 40), "y": y} | ({"n": n} if model == "binomial" else {})
+    pd.DataFrame(columns).to_csv(folder / "table.csv", index=False)
+    (folder / "spec.toml").write_text(example(model))
+    found = make_problem(read_spec("spec.toml"))
+    rows = {name: jnp.asarray(x) for name, x in found.data.items()}
+    assert np.isfinite(found.posterior.row_log_likelihoods(found.init, rows)).all()
+    assert found.labels["coefficients"][-1] == ["intercept", "a"]
 
 
 @pytest.mark.parametrize("command", COMMAND_NAMES)

@@ -11,7 +11,7 @@ EQUIVALENT: dict[str, str] = {
     f"{_LOW_RANK}.init: jnp.ones((), dtype) -> (jnp.zeros((), dtype))": (
         "The first batch has the weight 1, so that the initial value is multiplied by 0."
     ),
-    f"tables/regression.py::regression: {_UNIT} -> (response.unit)": (
+    f"tables/regressions.py::regression: {_UNIT} -> (response.unit)": (
         "Only the start of the search for the mode changes, which finds the same mode."
     ),
 }

@@ -3,6 +3,7 @@
 from planted.bug import Bug
 from planted.covariances import COVARIANCES
 from planted.factors import FACTORS
+from planted.families import FAMILIES_OF_REGRESSIONS
 from planted.noise import NOISE
 from planted.outputs import OUTPUTS
 from planted.rows import ROWS
@@ -28,6 +29,7 @@ BUGS: tuple[Bug, ...] = (
     *STEPS,
     *RUNS,
     *TUNED,
+    *FAMILIES_OF_REGRESSIONS,
     *OUTPUTS,
     *TEXT,
     *STORES,

@@ -73,7 +73,7 @@ OUTPUTS = (
         "outcomes-without-noise",
         "The interval of a new observation is that of the expected response.",
         "outcomes",
-        "out[i] = center + scale * rng.standard_normal(len(center))",
+        "out[i] = family.random(np.random.default_rng(seeds[i]), center, aux, row)",
         "out[i] = center",
         ("test_forecast.py",),
     ),

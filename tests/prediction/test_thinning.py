@@ -5,7 +5,7 @@ import pytest
 
 import isotherm as iso
 from isotherm.prediction.thinning import thinned
-from isotherm.tables.forecast import forecast
+from isotherm.tables.forecasting import forecast
 from support.made_forecast import made_forecast, table
 from support.made_run import CHAINS, LENGTH
 

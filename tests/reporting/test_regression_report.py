@@ -14,9 +14,9 @@ import isotherm as iso
 from isotherm.draws.record import About
 from isotherm.reporting.regression import figures, with_fit
 from isotherm.tables import fit as fit_module
-from isotherm.tables.effects import correlations, effects
+from isotherm.tables.coefficients import correlations, effects
 from isotherm.tables.fit import Fit, fit_of
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from isotherm.typed_json import typed
 from support.browser import look
 from support.made import made

@@ -34,6 +34,56 @@ def normal_groups(groups, rows_each, *, scale=0.7, features=2, seed=0):
     return posterior, rows, init
 
 
+def curve(coefficients=12, rows=800, seed=0):
+    """Return posterior, rows and start of y = a + s(x) + noise, with bumps whose sd of coefficients is unknown."""
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(seed)
+    x, centers = rng.random(rows), np.linspace(0, 1, coefficients)
+    basis = np.exp(-0.5 * ((x[:, None] - centers) * coefficients / 1.5) ** 2)
+    y = np.sin(7 * x) + 0.5 * rng.normal(size=rows)
+
+    def log_likelihood(q, row):
+        mean = q["a"] + row["basis"] @ q["curve"]
+        return -0.5 * ((row["y"] - mean) / q["sigma"]) ** 2 - jnp.log(q["sigma"])
+
+    def log_prior(q):
+        own = -0.5 * jnp.sum((q["curve"] / q["sd"]) ** 2) - coefficients * jnp.log(q["sd"])
+        return own - 0.5 * q["a"] ** 2 / 25 - 0.5 * q["sd"] ** 2 - q["sigma"]
+
+    transforms = {"a": None, "curve": None, "sd": iso.Scale(), "sigma": iso.Scale()}
+    groups = {"curve": iso.Group(scale="sd")}
+    posterior = iso.Posterior(log_likelihood, log_prior, transforms=transforms, groups=groups)
+    data = {"basis": basis.astype(np.float32), "y": y.astype(np.float32)}
+    return posterior, data, {"a": 0.0, "curve": np.zeros(coefficients, np.float32), "sd": 1.0, "sigma": 1.0}
+
+
+def exact_moments_of_curve(rows, *, points=150):
+    """Return mean and sd of each parameter of `curve`: normal given both scales, which are on a grid."""
+    x = np.column_stack([np.ones(len(rows["y"])), rows["basis"]]).astype(float)
+    y, k = rows["y"].astype(float), rows["basis"].shape[1]
+    xx, xy, yy = x.T @ x, x.T @ y, y @ y
+    values, means, squares = [], [], []
+    for sd in np.geomspace(0.02, 8, points):
+        for sigma in np.linspace(0.4, 0.65, points // 2):
+            precision = xx / sigma**2 + np.diag([1 / 25, *[1 / sd**2] * k])
+            covariance = np.linalg.inv(precision)
+            mean = covariance @ xy / sigma**2
+            value = -0.5 * yy / sigma**2 + 0.5 * xy @ mean / sigma**2 + 0.5 * np.linalg.slogdet(covariance)[1]
+            value += (
+                (1 - k) * np.log(sd) - len(y) * np.log(sigma) - 0.5 * sd**2 - sigma
+            )  # the grid is in log sd
+            values.append(value)
+            means.append([*mean, sd, sigma])
+            squares.append([*(mean**2 + np.diag(covariance)), sd**2, sigma**2])
+    weights = np.exp(np.array(values) - max(values))
+    weights /= weights.sum()
+    mean = weights @ np.array(means)
+    spread = np.sqrt(weights @ np.array(squares) - mean**2)
+    at = {"a": 0, "curve": slice(1, k + 1), "sd": k + 1, "sigma": k + 2}
+    return {name: (mean[i], spread[i]) for name, i in at.items()}
+
+
 def exact_moments(rows, *, points=120):
     """Return mean and sd of each parameter of `normal_groups`.
 
@@ -71,16 +121,14 @@ def exact_moments(rows, *, points=120):
         found = np.flatnonzero(inside.any(axis=axis))
         low, high = coarse[max(found[0] - 1, 0)], coarse[min(found[-1] + 1, 59)]
         axes.append(low + (high - low) * (np.arange(points) + 0.5) / points)
-    grid = [given(t, s) for t in axes[0] for s in axes[1]]
-    weights = np.exp(np.array([value for value, _ in grid]) - max(value for value, _ in grid))
+    grid = [(t, s) for t in axes[0] for s in axes[1]]
+    values = np.array([given(*scales)[0] for scales in grid])
+    weights = np.exp(values - values.max())
     kept = np.flatnonzero(weights > 1e-7)
-    weights = weights[kept] / weights[kept].sum()
-    moments = {}
-    for name in grid[0][1]:
-        mean = sum(w * np.asarray(grid[k][1][name][0]) for w, k in zip(weights, kept, strict=True))
-        square = sum(
-            w * (np.asarray(grid[k][1][name][0]) ** 2 + grid[k][1][name][1])
-            for w, k in zip(weights, kept, strict=True)
-        )
-        moments[name] = mean, np.sqrt(square - mean**2)
-    return moments
+    first, second = {}, {}
+    for k in kept:
+        for name, (mean, variance) in given(*grid[k])[1].items():
+            w = weights[k] / weights[kept].sum()
+            first[name] = first.get(name, 0.0) + w * mean
+            second[name] = second.get(name, 0.0) + w * (mean**2 + variance)
+    return {name: (mean, np.sqrt(second[name] - mean**2)) for name, mean in first.items()}

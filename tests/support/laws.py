@@ -10,7 +10,12 @@ from isotherm.tables.families import family_of
 
 FREEDOM = 5.0
 CLASSES = ["a", "b", "c"]
-SCALES = {"precision": 40.0, "shape": 4.0, "thresholds": 3.0}  # of made-up parameters; 1 for the others
+SCALES = {  # of made-up parameters; 1 for the others
+    "precision": 40.0,
+    "shape": 4.0,
+    "thresholds": 3.0,
+    "zero_inflation": 0.2,  # so that the quarter of the smallest counts is not all zeros
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +27,8 @@ class ZeroInflated:
 
     def logpmf(self, y):
         counted = np.log1p(-self.share) + self.law.logpmf(y)
-        return np.where(np.asarray(y) == 0, np.logaddexp(np.log(self.share), counted), counted)
+        with np.errstate(invalid="ignore"):  # of an unknown y, as SciPy's laws do
+            return np.where(np.asarray(y) == 0, np.logaddexp(np.log(self.share), counted), counted)
 
     def cdf(self, y):
         return np.where(np.asarray(y) >= 0, self.share + (1 - self.share) * self.law.cdf(y), 0.0)

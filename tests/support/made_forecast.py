@@ -6,7 +6,7 @@ import numpy as np
 
 from isotherm.draws import Moments
 from isotherm.tables.families import Prior, family_of
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from support import laws
 from support.laws import CLASSES, FREEDOM, SCALES, target
 from support.made_run import CHAINS, LENGTH, made_draws

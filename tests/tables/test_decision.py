@@ -5,7 +5,7 @@ import pytest
 
 from isotherm.tables.decision import ClassCounts, decision_of
 from isotherm.tables.fitted import fitted
-from isotherm.tables.forecast import forecast
+from isotherm.tables.forecasting import forecast
 from support.made_forecast import CLASSES, made_forecast, table, target
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

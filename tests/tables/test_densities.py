@@ -93,8 +93,8 @@ def test_densities_are_those_of_scipy_over_wide_ranges(model):
         known = np.isfinite(exact) & (np.abs(exact) < 1e6)
         assert known.mean() > 0.4
         with jax.enable_x64(True):
-            f = lambda x: density(model, x, y[:, None], aux, rows, jnp.float64)
-            wide, slope = map(np.asarray, (f(eta), jax.grad(lambda x: jnp.sum(f(x)))(jnp.asarray(eta))))
+            f = lambda x, aux=aux: density(model, x, y[:, None], aux, rows, jnp.float64)
+            wide, slope = map(np.asarray, (f(eta), jax.grad(lambda x, f=f: jnp.sum(f(x)))(jnp.asarray(eta))))
         np.testing.assert_allclose(wide[known], exact[known], rtol=1e-7, atol=1e-7, err_msg=str(aux))
         narrow = np.asarray(density(model, eta, y[:, None], aux, rows, jnp.float32))
         rounding = 2e-7 * np.abs(slope) * (1 + np.abs(eta))

@@ -11,7 +11,7 @@ from isotherm.prediction import blocks as module
 from isotherm.tables.families import MODELS, family_of
 from isotherm.tables.families.classes import mean_sigmoid
 from isotherm.tables.fitted import fitted
-from isotherm.tables.forecast import forecast, outcomes
+from isotherm.tables.forecasting import forecast, outcomes
 from support.made_forecast import CLASSES, expected, family, is_count, made_forecast, table, target
 from support.made_run import CHAINS, LENGTH
 from support.monte_carlo import LIMIT

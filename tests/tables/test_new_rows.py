@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from isotherm.draws.record import About
-from isotherm.tables import forecast as module
+from isotherm.tables import forecasting as module
 from isotherm.tables.fitted import fitted
-from isotherm.tables.forecast import forecast
+from isotherm.tables.forecasting import forecast
 from isotherm.tables.new_rows import NewTable
 from isotherm.tables.table import MemoryTable
 from support.made_forecast import made_forecast, table

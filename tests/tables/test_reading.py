@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from isotherm.tables.csv_file import CsvFormat
-from isotherm.tables.forecast import forecast
+from isotherm.tables.forecasting import forecast
 from isotherm.tables.numerals import is_iso_date, number_of
 from isotherm.tables.reader import open_table, read_table
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from support.made_forecast import made_forecast
 
 N = 30

@@ -9,9 +9,10 @@ import scipy.stats
 import isotherm as iso
 from isotherm.tables.design import DesignPass
 from isotherm.tables.families import MODELS, Likelihood, Prior, family_of
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 from isotherm.tables.standardized import Standardized
 from isotherm.tables.table import MemoryTable
+from support import laws
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -20,15 +21,18 @@ RNG = np.random.default_rng(0)
 AGE, DOSE = RNG.normal(50, 12, N), RNG.gamma(2, 3, N)
 SEX = RNG.choice(["f", "m"], N).astype(object)
 YEARS, KNOWN, WEIGHT = RNG.uniform(0.5, 2, N), RNG.normal(size=N), RNG.uniform(0.5, 2, N)
+CENSORED, TRIALS = RNG.random(N) < 0.3, RNG.integers(20, 30, N)
 TARGETS = {
-    "linear": RNG.normal(100, 5, N),
-    "student-t": RNG.normal(100, 5, N),
-    "logistic": RNG.choice(["no", "yes"], N).astype(object),
-    "softmax": RNG.choice(["a", "b", "c"], N).astype(object),
-    "poisson": RNG.poisson(3, N),
-    "negative-binomial": RNG.poisson(RNG.gamma(2, 2, N)),
+    model: RNG.choice(["no", "yes"], N).astype(object)
+    if family_of(model).is_binary
+    else laws.target(model, N)
+    for model in MODELS
 }
 COLUMNS = {"age": AGE, "dose": DOSE, "sex": SEX, "years": YEARS, "known": KNOWN, "weight": WEIGHT}
+COLUMNS |= {"trials": TRIALS, "censored": CENSORED}
+SPECIAL = {"exposure": "years", "trials": "trials", "censored": "censored"}
+AUXILIARIES = {"sigma": 3.0, "dispersion": 0.5, "zero_inflation": 0.3, "shape": 1.7, "precision": 20.0}
+THRESHOLDS = np.array([1.2])  # the second of two; the first is zero
 PARAMS = np.array([-1.0, 0.02, 0.1, -0.5])
 X = np.stack([np.ones(N), AGE, DOSE, SEX == "m"], axis=1).astype(float)
 
@@ -55,30 +59,31 @@ def on_device(rows):
     return {name: jnp.asarray(x) for name, x in rows.items()}
 
 
-def by_scipy(model, eta, y):
-    if model == "linear":
-        return scipy.stats.norm.logpdf(y, eta, 3.0)
-    if model == "student-t":
-        return scipy.stats.t.logpdf(y, 4, eta, 3.0)
-    if model == "logistic":
-        return scipy.stats.bernoulli.logpmf(y == "yes", scipy.special.expit(eta))
-    if model == "poisson":
-        return scipy.stats.poisson.logpmf(y, np.exp(eta))
-    return scipy.stats.nbinom.logpmf(y, 2.0, 1 / (1 + np.exp(eta) / 2.0))
+def by_scipy(model, eta, aux):
+    """Return the log-likelihood of each row; the 0.3-quantile is modelled."""
+    y = TARGETS[model]
+    if family_of(model).has_classes:
+        p = laws.response(model, eta, aux, {})
+        return np.log(np.where(y == "yes", p, 1 - p) if p.ndim == 1 else p[range(N), [*map("abc".index, y)]])
+    law = laws.law(model, eta, aux, {"trials": TRIALS}, freedom=4, quantile=0.3)
+    value = law.logpmf(y) if family_of(model).target.is_whole else law.logpdf(y)
+    return np.where(CENSORED, law.logsf(y), value) if "censored" in family_of(model).roles else value
 
 
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("model", [m for m in MODELS if m != "softmax"])
 def test_likelihoods_are_those_of_scipy_in_the_units_of_the_columns(model, standardize):
-    counts = model in ("poisson", "negative-binomial")
-    options = {"exposure": "years"} if counts else {}
-    posterior, rows, init = made(model, offset="known", weights="weight", standardize=standardize, **options)
-    params = {"coefficients": jnp.asarray(PARAMS), "sigma": jnp.asarray(3.0), "dispersion": jnp.asarray(0.5)}
-    params = {name: params[name] for name in init}
-    eta = X @ PARAMS + KNOWN + (np.log(YEARS) if counts else 0.0)
-    expected = WEIGHT * by_scipy(model, eta, TARGETS[model])
+    roles, quantile = family_of(model).roles, {"quantile": 0.3} if model == "quantile" else {}
+    given = {role: name for role, name in SPECIAL.items() if role in roles} | quantile
+    given |= {"order": laws.CLASSES} if "order" in roles else {}
+    posterior, rows, init = made(model, offset="known", weights="weight", standardize=standardize, **given)
+    aux = {name: np.float64(x) for name, x in AUXILIARIES.items() if name in init}
+    params = {"coefficients": PARAMS} | aux | ({"thresholds": THRESHOLDS} if model == "ordinal" else {})
+    eta = X @ PARAMS + KNOWN + (np.log(YEARS) if "exposure" in roles else 0.0)
+    expected = WEIGHT * by_scipy(model, eta, {**aux, "thresholds": THRESHOLDS})
+    found = posterior.row_log_likelihoods(on_device(params), on_device(rows))
     # To the rounding of 32 bits, for numbers up to the largest log-density.
-    assert np.allclose(posterior.row_log_likelihoods(params, on_device(rows)), expected, rtol=2e-5, atol=2e-4)
+    assert np.allclose(found, expected, rtol=2e-5, atol=2e-4)
 
 
 def test_softmax_compares_each_class_with_the_first():
@@ -211,7 +216,7 @@ CODES = np.array([str(i) for i in range(N - 1)] + ["12O"], dtype=object)
         ("linear", {"age": np.full(N, np.nan), "missing": "drop"}, "`age` lacks 200 values"),
         ("linear", {"exclude": ["known"]}, "`exclude` must be left out if `features` is given"),
         ("linear", {"features": None, "exclude": ["nown"]}, r"Did you mean `known`\?"),
-        ("probit", {}, "`model` must be one of linear"),
+        ("cauchit", {}, "`model` must be one of linear"),
     ],
 )
 def test_bad_arguments_are_refused(model, change, message):
@@ -227,7 +232,8 @@ def test_rows_with_a_missing_value_are_left_out_on_request():
     gaps = np.array([3, 50, 51])
     columns = COLUMNS | {"y": np.where(np.arange(N) == 3, np.nan, TARGETS["linear"])}
     columns |= {"sex": np.where(np.isin(np.arange(N), gaps[1:]), None, SEX), "known": np.full(N, np.nan)}
-    found = regression("linear", columns, "y", exclude=["known", "years", "weight"], missing="drop")
+    unused = ["known", "years", "weight", "trials", "censored"]
+    found = regression("linear", columns, "y", exclude=unused, missing="drop")
     assert found.description["features"] == ["age", "dose", "sex"]
     assert found.description["rows dropped"] == 3
     whole = {name: np.delete(values, gaps) for name, values in columns.items()}

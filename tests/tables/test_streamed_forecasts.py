@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from isotherm.tables import forecast as module
+from isotherm.tables import forecasting as module
 from isotherm.tables import survey
 from isotherm.tables.families import MODELS
-from isotherm.tables.forecast import forecast, forecasts
+from isotherm.tables.forecasting import forecast, forecasts
 from isotherm.tables.scored import Scored
 from support import stored_tables
 from support.made_forecast import made_forecast, table, target

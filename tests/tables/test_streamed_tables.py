@@ -8,11 +8,12 @@ import isotherm as iso
 from isotherm.data.sources.base import Source, check_unchanged, row_of
 from isotherm.tables import dependence, survey
 from isotherm.tables.encoded import EncodedSource
-from isotherm.tables.families import MODELS
-from isotherm.tables.regression import regression
+from isotherm.tables.families import MODELS, family_of
+from isotherm.tables.regressions import regression
 from isotherm.tables.statistics import level_codes
 from isotherm.tables.table import MemoryTable
 from support import stored_tables
+from support.laws import target
 from support.made_forecast import options
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -28,19 +29,19 @@ COLUMNS = {
     "years": RNG.uniform(0.5, 2, N),
     "known": RNG.normal(size=N),
     "weight": RNG.uniform(0.5, 2, N),
+    "trials": RNG.integers(20, 30, N),
+    "censored": RNG.random(N) < 0.3,
 }
 TARGETS = {
     "logistic": RNG.choice(["no", "yes"], N).astype(object),
     "softmax": RNG.choice([3, 1, 2], N),
-    "poisson": RNG.poisson(3, N),
-    "negative-binomial": RNG.poisson(3, N),
 }
 FEATURES = ["age", "dose", "visits", "flag", "sex"]
 STORED = [stored_tables.parquet, stored_tables.parts, stored_tables.loaded]
 
 
 def columns_of(model):
-    return COLUMNS | {"y": TARGETS.get(model, RNG.normal(100, 5, N))}
+    return COLUMNS | {"y": TARGETS[model] if model in TARGETS else target(model, N)}
 
 
 @pytest.fixture
@@ -91,6 +92,7 @@ def same(found, expected):
 def test_the_regression_is_that_of_the_columns_in_memory(model, stored, tmp_path):
     columns = columns_of(model)
     given = {"categorical": ["visits"], "weights": "weight", **options(model)}
+    given |= {"censored": "censored"} if "censored" in family_of(model).roles else {}
     expected = regression(model, columns, "y", FEATURES, **given)
     found = regression(model, stored(tmp_path, columns), "y", FEATURES, **given)
     assert isinstance(found.data, EncodedSource) is (stored is not stored_tables.loaded)

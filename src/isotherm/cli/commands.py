@@ -10,8 +10,10 @@ from isotherm.cli.bench import add_bench
 from isotherm.cli.check import add_check
 from isotherm.cli.completion import add_completion
 from isotherm.cli.data import add_data
+from isotherm.cli.effects import add_effects
 from isotherm.cli.messages import complain
 from isotherm.cli.predict import add_predict
+from isotherm.cli.priors import add_priors
 from isotherm.cli.report import add_report
 from isotherm.cli.reproduce import add_reproduce
 from isotherm.cli.resume import add_resume
@@ -23,10 +25,12 @@ from isotherm.signals import deferred
 
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
     add_check,
+    add_priors,
     add_sample,
     add_resume,
     add_watch,
     add_predict,
+    add_effects,
     add_report,
     add_reproduce,
     add_validate,

@@ -11,7 +11,7 @@ _ROLES = {
     "offset": '# offset = "known"          # a column added to the linear predictor',
     "trials": 'trials = "n"                # the column of the numbers of trials',
     "censored": '# censored = "lost"         # a column: 1 where the event had not happened yet, 0 where it had',
-    "order": '# order = ["low", "high"]   # the classes from the lowest; numbers are in order without it',
+    "order": '# order = ["low", "mid", "high"]  # classes of text from the lowest; numbers need no order',
     "weights": '# weights = "weight"        # a column that multiplies the log-likelihood of its row',
 }
 

@@ -98,7 +98,8 @@ def _not_a_run(folder: Path, missing: str) -> FileNotFoundError:
     if next(parts(folder), None) is not None:
         return FileNotFoundError(
             f"{folder} holds a run of Python, which the command cannot go on with: it has neither the model nor the "
-            f'data. Call `iso.resume("{folder}", posterior, data)`, or `iso.report(iso.load("{folder}"), "report.html")`'
+            f'data. Call `iso.resume("{folder}", posterior, data)`, or '
+            f'`iso.report(iso.load("{folder}"), "report.html")`'
         )
     return FileNotFoundError(f"{folder} is not the folder of a run: {missing}")
 

@@ -54,10 +54,11 @@ def add_predict(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "--unseen",
-        choices=("error", "missing", "mean"),
+        choices=("error", "missing", "mean", "sample"),
         default="error",
         help="if a row has a level that the run has not seen: refuse the table (default), leave the predictions of "
-        "that row empty, or take the average of the coefficients of all levels",
+        "that row empty, or take the average of the coefficients of all levels; for a level of a group, `mean` is an "
+        "effect of zero, and `sample` draws its effects from the distribution of the levels",
     )
     parser.add_argument(
         "--precision",
@@ -134,7 +135,7 @@ def _run(options: argparse.Namespace) -> int:
         from isotherm.tables.csv_file import CsvFormat
         from isotherm.tables.decision import decision_of
         from isotherm.tables.fitted import fitted
-        from isotherm.tables.forecast import forecasts
+        from isotherm.tables.forecasting import forecasts
         from isotherm.tables.identifiers import table_as_written
         from isotherm.tables.reader import is_csv, open_table
         from isotherm.tables.scored import Scored

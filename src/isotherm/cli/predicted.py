@@ -19,7 +19,10 @@ def sentences(
         yield f"{scored.empty:,} rows have a missing value{why}; their predictions are empty"
     for name, (count, first) in scored.unseen.items():
         rows = ", ".join(f"{row + 1:,}" for row in first) + (", ..." if count > len(first) else "")
-        taken = ": the average of all levels was taken" if unseen == "mean" else ""
+        taken = {
+            "mean": ": the average of all levels was taken",
+            "sample": ": their effects were drawn from the distribution of the levels",
+        }.get(unseen, "")
         yield f"`{name}` has levels that the run has not seen in {count:,} rows ({rows}){taken}"
     if model.family.is_binary:
         yield f"`probability` is the probability of {model.target} = {model.classes[1]}"

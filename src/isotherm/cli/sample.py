@@ -134,9 +134,10 @@ def _sample(options: argparse.Namespace) -> int:
 
 def _advise_check(spec: "Spec") -> None:
     """Name the command that shows what else is wrong with a table."""
-    path, target = spec.data["path"], spec.data["target"]
+    path, target = spec.data["path"], spec.data.get("target")
     path = path if "://" in path else os.path.relpath(spec.folder / path)
-    command = f"isotherm check {shlex.quote(path)} --target {shlex.quote(target)}"
+    command = f"isotherm check {shlex.quote(path)}"
+    command += "" if target is None else f" --target {shlex.quote(target)}"
     complain(f"`{command}` lists all faults of the table, and proposes a spec")
 
 

@@ -14,17 +14,20 @@ from isotherm.loading import UnsuitableFunctionError, load_function
 from isotherm.progress import Progress
 
 if TYPE_CHECKING:
+    from isotherm.tables.assembled import Regression
     from isotherm.tables.table import Table
 
 _SMALL_BYTES = 2**28  # of the rows of a table that are loaded
 _TEXT, _NAMES, _INTEGER, _NUMBER = "a string", "a list of strings", "an integer", "a number"
 _SECTION, _SWITCH, _VALUE = "a section", "true or false", "a string, a number, true or false"
 _VALUES = "a list of strings or numbers"
+_FORMULA = 'a formula such as "y ~ x", or a list of formulas'
 _TEXTS = 'strings by column, such as { day = "%d/%m/%Y" }'
 _CSV = ("separator", "decimal", "encoding")  # of a CSV file
 _KEYS = {
     "": {
         "title": _TEXT,
+        "formula": _FORMULA,
         "model": _TEXT,
         "function": _TEXT,
         "data": _SECTION,
@@ -64,6 +67,7 @@ class Spec:
 
     folder: Path
     title: str | None = None
+    formula: str | list[str] | None = None
     model: str | None = None
     function: str | None = None
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -98,13 +102,18 @@ def read_spec(name: str) -> Spec:
     _check(record, "", _KEYS[""])
     for section in ("data", "sample"):
         _check(record.get(section, {}), section, _KEYS[section])
+    if "formula" in record:
+        record.setdefault("model", "linear")
     if isinstance(record.get("model"), str):
         _check(record.get("prior", {}), "prior", dict.fromkeys(_scales(record["model"]), _NUMBER))
     spec = Spec(path.resolve().parent, **record)
     if (spec.model is None) == (spec.function is None):
         raise must("model", "given, or `function` instead", spec.model, "A spec has exactly one of the two.")
-    if spec.model is not None and not {"path", "target"} <= set(spec.data):
-        raise must("[data]", "a section with `path` and `target`", dict(spec.data))
+    needed = {"path"} if spec.formula is not None else {"path", "target"}
+    if spec.model is not None and not needed <= set(spec.data):
+        raise must(
+            "[data]", f"a section with {' and '.join(f'`{x}`' for x in sorted(needed))}", dict(spec.data)
+        )
     return spec
 
 
@@ -121,7 +130,7 @@ def make_problem(spec: Spec) -> Problem:
     """
     from isotherm.tables.table import MemoryTable
 
-    table = _table(spec)
+    table = table_of(spec)
     source = {} if table is None else table.describe()
     labels: dict[str, list[list[str]]] = {}
     if spec.model is None:
@@ -131,16 +140,10 @@ def make_problem(spec: Spec) -> Problem:
         made = load_function(spec.function, spec.folder)(*columns)
         about = About(spec.title or f"Posterior of {spec.function}", {"function": spec.function}, source)
     else:
-        from isotherm.tables.families import Prior
-        from isotherm.tables.regression import regression
-
         assert table is not None
-        named = ("path", "target", "features", "separator", "encoding")
-        arguments = {k: v for k, v in spec.data.items() if k not in named}
-        target, features = spec.data["target"], spec.data.get("features")
-        with Progress("checking the rows", show=isinstance(table, MemoryTable)):  # others show a bar
-            made = regression(spec.model, table, target, features, **arguments, prior=Prior.of(spec.prior))
-        title = spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
+        made = make_regression(spec, table)
+        target = made.description["target"]
+        title = title_of(spec, target)
         form = {"csv": csv} if (csv := _csv(spec)) else {}  # by which `isotherm predict` reads new rows
         about, labels = About(title, made.description | form, source), made.labels
     try:
@@ -151,7 +154,29 @@ def make_problem(spec: Spec) -> Problem:
     return Problem(posterior, _loaded_if_small(data), init, about, labels)
 
 
-def _table(spec: Spec) -> "Table | None":
+def make_regression(spec: Spec, table: "Table") -> "Regression":
+    """Return the regression that a spec with a `model` describes, after all rows were read and checked."""
+    from isotherm.tables.families import Prior
+    from isotherm.tables.regressions import regression
+    from isotherm.tables.table import MemoryTable
+
+    named = ("path", "target", "features", "separator", "encoding")
+    arguments = {k: v for k, v in spec.data.items() if k not in named}
+    target, features = spec.data.get("target"), spec.data.get("features")
+    asked, family = (spec.model, None) if spec.formula is None else (spec.formula, spec.model)
+    prior = Prior.of(spec.prior)
+    assert asked is not None
+    with Progress("checking the rows", show=isinstance(table, MemoryTable)):  # others show a bar
+        return regression(asked, table, target, features, family=family, **arguments, prior=prior)
+
+
+def title_of(spec: Spec, target: str) -> str:
+    """Return the title of a run."""
+    assert spec.model is not None
+    return spec.title or f"{spec.model[0].upper()}{spec.model[1:]} regression of {target}"
+
+
+def table_of(spec: Spec) -> "Table | None":
     """Return the table of the spec. A function of the user gets its columns in memory."""
     from isotherm.tables.csv_file import CsvFormat
     from isotherm.tables.reader import open_table, read_table
@@ -209,6 +234,8 @@ def _has_type(kind: str, value: Any) -> bool:
     return {
         _TEXT: isinstance(value, str),
         _NAMES: isinstance(value, list) and all(isinstance(x, str) for x in value),
+        _FORMULA: isinstance(value, str)
+        or (isinstance(value, list) and all(isinstance(x, str) for x in value)),
         _INTEGER: isinstance(value, int) and number,
         _NUMBER: number,
         _SECTION: isinstance(value, dict),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from isotherm.tables.forecast import Forecast
+    from isotherm.tables.forecasting import Forecast
     from isotherm.tables.scored import Scored
 
 

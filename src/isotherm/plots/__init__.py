@@ -1,9 +1,13 @@
 """Figures of a run, independent of matplotlib's global state. Needs the extra `plots`."""
 
+from isotherm.plots.along import effects_along as effects_along
+from isotherm.plots.along import group_levels as group_levels
+from isotherm.plots.along import smooth as smooth
 from isotherm.plots.chains import convergence as convergence
 from isotherm.plots.chains import traces as traces
 from isotherm.plots.density import marginals as marginals
 from isotherm.plots.density import pairs as pairs
+from isotherm.plots.priors import prior_predictive as prior_predictive
 from isotherm.plots.reliability import calibration as calibration
 from isotherm.plots.style import EXACT as EXACT
 from isotherm.plots.style import METHODS as METHODS

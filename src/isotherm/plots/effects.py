@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from isotherm.plots.style import MAIN, MUTED, NARROW, literal, new_figure, tidy, title
-from isotherm.tables.effects import Effect
+from isotherm.tables.coefficients import Effect
 from isotherm.text import visible
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def draw_effects(shown: Sequence[Effect], total: int, label: str, *, ratio: bool
         ax.plot(to_axis(effect.mean), y, "o", color=MAIN, ms=5, alpha=opacity, mew=0)
     if ratio:
         _ratio_axis(ax)
-    names = [visible(_shortened(effect.name)) for effect in shown]
+    names = [visible(shortened(effect.name)) for effect in shown]
     ax.set_yticks(range(len(shown)), names, parse_math=False, usetex=False)
     ax.set_ylim(len(shown) - 0.4, -0.6)
     literal(ax.set_xlabel, label, fontsize=10)
@@ -62,6 +62,7 @@ def _ratio_axis(ax: "Axes") -> None:
     ax.set_xticks([], minor=True)
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
+    """Return a name without its middle if it is long."""
     half = _LONGEST // 2
     return name if len(name) <= _LONGEST else f"{name[:half]}…{name[1 - half :]}"

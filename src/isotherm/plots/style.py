@@ -112,8 +112,9 @@ def panel_axes(figure: "Figure", count: int, most: int, *, shared: bool = False)
 
 
 def title(figure: "Figure", main: str, note: str = "") -> None:
-    """Set a left-aligned title, with a note on a second line."""
-    figure.suptitle(main + (f"\n{note}" if note else ""), x=0.01, ha="left", fontsize=11)
+    """Set a left-aligned title, with a note on a second line. The text is drawn as it is, not as a formula."""
+    text = visible(main) + (f"\n{visible(note)}" if note else "")
+    figure.suptitle(text, x=0.01, ha="left", fontsize=11, parse_math=False)
 
 
 def literal(setter: Callable[..., Any], text: str, **options: Any) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from isotherm.judging.summary import fixed
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
-from isotherm.tables.effects import Effect
+from isotherm.tables.coefficients import Effect
+from isotherm.tables.coefficient_names import is_alone, is_interaction, level_of
 from isotherm.tables.fitted import Fitted
 
 _LISTED = 60
@@ -16,7 +17,7 @@ def effect_summary(model: Fitted, found: list[Effect], pictures: Mapping[str, by
     """Yield the largest effect in a sentence, how many are clear, and the figure."""
     kind = model.family.effect.ratio
     clear = sum(effect.clear for effect in found)
-    yield page.paragraph(page.prose(_largest(model, found[0])))
+    yield page.paragraph(page.prose(_largest(model, found)))
     yield page.paragraph(
         f"The 90 % intervals of {clear:,} of {len(found):,} effects exclude “no effect”. An effect is that of one "
         "column while the others stay as they are. It is a cause only if nothing else explains it."
@@ -30,12 +31,20 @@ def effect_summary(model: Fitted, found: list[Effect], pictures: Mapping[str, by
         yield page.figure(pictures["effects"], alt=alt, caption=caption, kind="narrow")
 
 
-def _largest(model: Fitted, effect: Effect) -> str:
-    """Return a sentence on the largest effect: of a standard deviation or, for a category, of another level."""
-    group, _, column = effect.name.rpartition(": ") if model.family.per_class else ("", "", effect.name)
-    feature = next((name for name in model.levels if column.startswith(f"{name}=")), None)
-    if feature is not None:
-        step = f"`{column}` instead of `{model.levels[feature][0]}`"
+def _largest(model: Fitted, found: list[Effect]) -> str:
+    """Return a sentence on the largest effect: of a standard deviation or, for a category, of another level.
+
+    Interactions, and columns such as those of a polynomial, mean little alone. They are passed over if there are
+    others.
+    """
+    names = [effect.name.rpartition(": ")[2] if model.family.per_class else effect.name for effect in found]
+    alone = [i for i, name in enumerate(names) if is_alone(name, model)]
+    which = alone[0] if alone else 0
+    effect, column = found[which], names[which]
+    group = effect.name.rpartition(": ")[0] if model.family.per_class else ""
+    level = level_of(column, model)
+    if level is not None:
+        step = f"`{level.column}` = `{level.name}` instead of {level.reference}"
     else:
         effect = effect.per_sd()
         step = f"One {'standard deviation' if model.column_sd else 'unit'} more of `{column}`"
@@ -43,7 +52,12 @@ def _largest(model: Fitted, effect: Effect) -> str:
     words = model.family.effect.sentence
     what = words.format(target=model.target, first=first, last=last, group=group)
     value, interval = _cells(effect, model.family.effect.ratio)
-    return f"{step} {what} {value} (90 % interval {interval}): the largest effect."
+    size = "the largest effect" if which == 0 else "the largest effect of a column alone"
+    text = f"{step} {what} {value} (90 % interval {interval}): {size}."
+    others = [name for name in names if is_interaction(name, model) and column in name.split(":")]
+    if not others:
+        return text
+    return f"{text} The column takes part in an interaction, `{others[0]}`, so that its effect differs between rows."
 
 
 def effect_table(model: Fitted, found: list[Effect]) -> Iterator[Html]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from isotherm.reporting import page
 from isotherm.reporting.page import Html
-from isotherm.tables.effects import correlations
+from isotherm.tables.coefficients import correlations
 from isotherm.tables.fit import Fit
 from isotherm.tables.fitted import Fitted
 from isotherm.typed_json import typed

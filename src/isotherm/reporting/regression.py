@@ -10,9 +10,10 @@ from isotherm.plots.reliability import calibration
 from isotherm.reporting import page
 from isotherm.reporting.effects import effect_summary, effect_table
 from isotherm.reporting.fit import dependence, description, rows_used, stored_fit
+from isotherm.reporting.groups import term_figures, term_sections
 from isotherm.reporting.page import Section
 from isotherm.scores import Calibration
-from isotherm.tables.effects import effects, is_regression
+from isotherm.tables.coefficients import effects, is_regression
 from isotherm.tables.fit import Curve, fit_of
 from isotherm.tables.fitted import Fitted, fitted
 
@@ -43,7 +44,8 @@ def figures(draws: "Draws", summary: Summary) -> "dict[str, Figure]":
     ratio = model.family.effect.ratio
     label = f"{f'change of {model.target}' if ratio is None else ratio} per {per} of the column"
     shown = [effect.per_sd() for effect in found[:_DRAWN]]
-    drawn = {"effects": draw_effects(shown, len(found), label, ratio=ratio is not None)}
+    drawn = {"effects": draw_effects(shown, len(found), label, ratio=ratio is not None)} if shown else {}
+    drawn |= term_figures(draws)
     fit = stored_fit(draws)
     if fit is not None and fit.curve is not None:
         drawn["calibration"] = calibration(_curve(model, fit.curve))
@@ -56,11 +58,12 @@ def answers(draws: "Draws", summary: Summary, pictures: Mapping[str, bytes]) -> 
         return []
     model, found = fitted(draws), effects(draws, summary)
     return [
-        Section("Effects", list(effect_summary(model, found, pictures))),
+        *([Section("Effects", list(effect_summary(model, found, pictures)))] if found else []),
+        *term_sections(draws, pictures),
         Section("Rows", [page.paragraph(text) for text in rows_used(model, draws.record.num_data)]),
         Section("How well the model describes the data", list(description(draws, model, pictures))),
         Section("Columns that depend on each other", [page.paragraph(page.prose(dependence(draws)))]),
-        Section("Effects in numbers", list(effect_table(model, found))),
+        *([Section("Effects in numbers", list(effect_table(model, found)))] if found else []),
     ]
 
 

@@ -65,8 +65,13 @@ class NumberCheck:
         self.example: tuple[int, object] | None = None  # of a value that is no number
         self.broken: tuple[int, float] | None = None  # row and value that do not follow the rule
 
-    def see(self, values: Shaped[np.ndarray, "n ..."], rows: Rows) -> Shaped[np.ndarray, "n ..."]:
-        """Check some rows, and return them as an array of numbers or booleans."""
+    def see(
+        self, values: Shaped[np.ndarray, "n ..."], rows: Rows, known: Bool[np.ndarray, " n"] | None = None
+    ) -> Shaped[np.ndarray, "n ..."]:
+        """Check some rows, and return them as an array of numbers or booleans.
+
+        Rows that are not `known` need not follow the rule.
+        """
         if not self.is_number:
             self.example = first_example(values, rows, self.example)
             return np.full(len(values), np.nan)
@@ -80,6 +85,7 @@ class NumberCheck:
             gaps.see(bad, rows, lambda i, x=column: "infinite" if np.isinf(x[i]) else "missing")
         if self.rule is not None and self.broken is None:
             invalid = ~self.rule.holds(values) & np.isfinite(values)
+            invalid = invalid if known is None else invalid & known
             if invalid.any():
                 i = int(np.argmax(invalid))
                 self.broken = int(rows[i]), float(values[i])

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -42,13 +43,44 @@ class Sample:
         for begin in range(0, count, _ROWS):
             part = {name: x[begin : begin + _ROWS] for name, x in columns.items()}
             x = np.empty((min(_ROWS, count - begin), len(design.names)), np.float32)
-            design.encode(part, x)
+            design.matrix(part, x)
             yield x
 
 
+@runtime_checkable
+class SampledRows(Protocol):
+    """Rows of a matrix: all of them if `stride` is 1."""
+
+    stride: int
+
+    def blocks(self, design: Any) -> Iterator[Float[np.ndarray, "n F"]]:
+        """Yield the rows, encoded."""
+        ...
+
+
+@runtime_checkable
+class NamedColumns(Protocol):
+    """The columns of a matrix: their names, and standard deviation and scale as in `Design`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names."""
+        ...
+
+    @property
+    def sd(self) -> Float[np.ndarray, " F"]:
+        """The standard deviations."""
+        ...
+
+    @property
+    def scale(self) -> Float[np.ndarray, " F"]:
+        """What they are divided by."""
+        ...
+
+
 def warn_if_dependent(
-    sample: Sample,
-    design: Design,
+    sample: SampledRows,
+    design: NamedColumns,
     all_rows: Callable[[], Iterator[Float[np.ndarray, "n F"]]],
     *,
     stacklevel: int,
@@ -93,7 +125,7 @@ def warn_if_dependent(
 
 
 def _is_constant(
-    weights: Float[np.ndarray, " F"], design: Design, blocks: Iterator[Float[np.ndarray, "n F"]]
+    weights: Float[np.ndarray, " F"], design: NamedColumns, blocks: Iterator[Float[np.ndarray, "n F"]]
 ) -> bool:
     """Return whether the weighted sum of the columns hardly varies over all rows."""
     sums = Moments(1)

@@ -1,9 +1,10 @@
 """Design matrices: the columns of a table as a standardised matrix with named columns and coded categories."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -33,7 +34,18 @@ class Design:
     levels: dict[str, list[str]]
     codes: dict[str, dict[Any, int]]
 
-    def encode(self, columns: Columns, out: Float[np.ndarray, "n F"]) -> None:
+    has_intercept = True
+
+    @property
+    def row(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """What `encode` writes for a row: shapes and dtypes."""
+        return {"x": jax.ShapeDtypeStruct((len(self.names),), np.float32)}
+
+    def encode(self, columns: Columns, out: Mapping[str, np.ndarray]) -> None:
+        """Write the matrix for some rows of the table to `out["x"]`."""
+        self.matrix(columns, out["x"])
+
+    def matrix(self, columns: Columns, out: Float[np.ndarray, "n F"]) -> None:
         """Write the matrix for some rows of the table to `out`."""
         j = 0
         for name in self.features:
@@ -60,8 +72,10 @@ class Design:
 class DesignPass:
     """Reads the features of a table once, and returns their design."""
 
+    second_pass = False
+
     def __init__(self, table: Table, features: Sequence[str], categorical: Sequence[str]) -> None:
-        self._features = tuple(features)
+        self._features = self.columns = tuple(features)
         self._parts: dict[str, _NumberColumn | _Category] = {}
         for name in features:
             kind, shape = table.kinds[name], table.shapes[name]

@@ -1,7 +1,7 @@
 """The rows of a table as a regression takes them, encoded when they are read."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
@@ -9,30 +9,39 @@ from jaxtyping import Int64
 
 from isotherm.data.sources.base import Source, check_index, check_range, check_unchanged, no_rows
 from isotherm.tables.design import Design
+from isotherm.tables.formulas.design import FormulaDesign
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import Response
 from isotherm.tables.table import Columns, Table
 
+AnyDesign = Design | FormulaDesign
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Encoder:
-    """From columns of a table to rows: standardised `x`, `y`, and `offset` and `weight` if the model has them."""
+    """From columns of a table to rows: standardised `x`, `y`, and `offset` and `weight` if the model has them.
 
-    design: Design
+    `predictors` are the designs of parameters that depend on the row, by name. Rows have their columns as `x_name`.
+    """
+
+    design: AnyDesign
     response: Response
+    predictors: Mapping[str, AnyDesign] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         """The columns of the table that are used, once each."""
         others = [self.response.target, *self.response.special.values()]
-        return list(dict.fromkeys([*self.design.features, *others]))
+        further = [name for design in self.predictors.values() for name in design.features]
+        return list(dict.fromkeys([*self.design.features, *others, *further]))
 
     @property
     def row(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes and dtypes of one row."""
-        x = jax.ShapeDtypeStruct((len(self.design.names),), np.float32)
         others = self.response.dtypes.items()
-        return {"x": x} | {name: jax.ShapeDtypeStruct((), dtype) for name, dtype in others}
+        row = self.design.row | {name: jax.ShapeDtypeStruct((), dtype) for name, dtype in others}
+        row |= {f"x_{name}": design.row["x"] for name, design in self.predictors.items()}
+        return {name: x for name, x in row.items() if 0 not in x.shape}  # a model may have no column
 
     def empty(self, count: int) -> dict[str, np.ndarray]:
         """Return arrays for `count` rows."""
@@ -40,8 +49,11 @@ class Encoder:
 
     def encode(self, columns: Columns, out: dict[str, np.ndarray]) -> None:
         """Write some rows to `out`."""
-        self.design.encode(columns, out["x"])
+        none = np.empty((len(columns[self.response.target]), 0), np.float32)  # a formula may have no column
+        self.design.encode(columns, {"x": none, **out})
         self.response.encode(columns, out)
+        for name, design in self.predictors.items():
+            design.encode(columns, {"x": out.get(f"x_{name}", none)})
 
 
 class EncodedSource(Source):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from isotherm import scores
 from isotherm.data.stream import some_rows
 from isotherm.prediction.blocks import blocks
-from isotherm.tables.effects import is_regression, thinned
+from isotherm.tables.coefficients import is_regression, thinned
 from isotherm.tables.families.base import Family, LocationFamily
 from isotherm.tables.families.likelihood import Likelihood
 from isotherm.tables.fitted import fitted
@@ -93,10 +93,7 @@ def fit_of(draws: "Draws", *, seed: int = 0) -> Fit | None:
     count = max(1, min(_MOST_ROWS, _VALUES // (num_draws * classes), _NUMBERS // width))
     rows = jax.tree.map(np.asarray, some_rows(problem.data, min(count, problem.num_data))[0])
     y = rows["y"]
-    parts = [
-        values
-        for _, values in blocks(likelihood.expected, params, {k: x for k, x in rows.items() if k != "y"})
-    ]
+    parts = [values for _, values in blocks(likelihood.expected, params, rows)]
     expected = np.concatenate(parts, axis=1)
     family = likelihood.family
     if not (family.statistics or family.has_classes) or np.any(rows.get("censored", 0)):
@@ -104,7 +101,7 @@ def fit_of(draws: "Draws", *, seed: int = 0) -> Fit | None:
     if family.has_classes:
         return _of_classes(expected.mean(axis=0, dtype=np.float64), y, num_draws)
     origin, unit = _scale(likelihood) if isinstance(family, LocationFamily) else (0.0, 1.0)
-    replicated = _replicated(family, origin + unit * expected.astype(np.float64), params, rows, seed)
+    replicated = _replicated(likelihood, origin + unit * expected.astype(np.float64), params, rows, seed)
     checks = _checks(family, origin + unit * y.astype(np.float64), replicated)
     return Fit(len(y), num_draws, checks)
 
@@ -126,17 +123,21 @@ def _of_classes(p: Float[np.ndarray, "row ..."], y: np.ndarray, num_draws: int) 
 
 
 def _replicated(
-    family: Family,
+    likelihood: Likelihood,
     response: Float[np.ndarray, "draw row"],
     params: dict[str, np.ndarray],
     rows: dict[str, np.ndarray],
     seed: int,
 ) -> Float[np.ndarray, "draw row"]:
     """Return new outcomes of all rows, one data set for each draw."""
+    family, varying = likelihood.family, {x.name: x for x in likelihood.predictors}
     rng, out = np.random.default_rng(seed), np.empty(response.shape, np.float32)
-    aux = {x.name: np.asarray(params[x.name], np.float64) for x in family.auxiliaries}
+    aux = {
+        x.name: np.asarray(varying[x.name].at_draws(params, rows)).T if x.name in varying else params[x.name]
+        for x in family.auxiliaries
+    }
     for i in range(len(response)):
-        out[i] = family.random(rng, response[i], {name: x[i] for name, x in aux.items()}, rows)
+        out[i] = family.random(rng, response[i], {name: np.float64(x[i]) for name, x in aux.items()}, rows)
     return out
 
 

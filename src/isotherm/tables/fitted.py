@@ -2,14 +2,19 @@
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from isotherm.errors import must
+from isotherm.tables.assembled import standard_of, terms_of
 from isotherm.tables.csv_file import CsvFormat
 from isotherm.tables.families.base import Family
+from isotherm.tables.families.prior import Prior
 from isotherm.tables.families.registry import family_of
 from isotherm.tables.families.roles import ALWAYS, ROLES, WITH_TARGET
+from isotherm.tables.formulas.design import FormulaDesign
 from isotherm.tables.reading import Reading
+from isotherm.tables.terms import Predictor, Term
 from isotherm.typed_json import typed
 
 if TYPE_CHECKING:
@@ -20,7 +25,9 @@ if TYPE_CHECKING:
 class Fitted:
     """A regression as `draws.about.model` records it.
 
-    - `names`: the names of the coefficients, without the intercept.
+    - `names`: the names of the coefficients, without the intercept, and `has_intercept`, whether there is one.
+    - `formula`: the formulas of the linear predictor and of parameters that depend on the row; none if the model was
+      given by its features. `design` and `predictors` say how these make numbers of columns.
     - `levels`: the levels of each categorical feature, in order; the first is the reference level.
     - `classes`: the classes of the target, in order; with two, the model gives the probability of the second.
     - `class_counts`: the number of rows of each class.
@@ -44,6 +51,10 @@ class Fitted:
     trials: str | None = None
     censored: str | None = None
     settings: dict[str, float] = dataclasses.field(default_factory=dict)
+    has_intercept: bool = True
+    formula: tuple[str, ...] = ()
+    design: dict[str, Any] = dataclasses.field(default_factory=dict)
+    predictors: dict[str, Any] = dataclasses.field(default_factory=dict)
     reading: Reading = dataclasses.field(default_factory=Reading)
     csv: CsvFormat = dataclasses.field(default_factory=CsvFormat)
 
@@ -51,6 +62,30 @@ class Fitted:
     def family(self) -> Family:
         """The family of the model."""
         return family_of(self.model, self.settings)
+
+    @functools.cached_property
+    def made_design(self) -> FormulaDesign:
+        """The design of a formula."""
+        return FormulaDesign.from_record(self.design)
+
+    @functools.cached_property
+    def designs(self) -> dict[str, FormulaDesign]:
+        """The designs of the parameters that depend on the row."""
+        return {name: FormulaDesign.from_record(record) for name, record in self.predictors.items()}
+
+    @functools.cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The effects of groups and the smooths. The scales of their priors are not those of the fit."""
+        return terms_of(self.made_design, Prior(), standardize=False) if self.formula else ()
+
+    @functools.cached_property
+    def made_predictors(self) -> tuple[Predictor, ...]:
+        """The parameters that depend on the row."""
+        transforms = {x.name: x.transform for x in self.family.auxiliaries}
+        return tuple(
+            Predictor(name, standard_of(design, 0.0, 1.0), transforms[name])
+            for name, design in self.designs.items()
+        )
 
     def special(self, *, with_target: bool) -> dict[str, str]:
         """Return the further columns that new rows need, by role, if they have the target or if they do not."""
@@ -73,8 +108,15 @@ def fitted(draws: "Draws") -> Fitted:
             "For your own model, write what it predicts as a function of parameters and rows, and name it by "
             "`isotherm predict --function`, or call `iso.predict(draws, function, rows)` in Python.",
         )
+    return fitted_from(record, draws.labels)
+
+
+def fitted_from(record: Mapping[str, Any], labels: Mapping[str, list[list[str]]]) -> Fitted:
+    """Return the regression with this description and these labels."""
     fields = {name.replace(" ", "_"): value for name, value in record.items()}
-    fields["names"] = draws.labels["coefficients"][-1][1:]
+    names = labels["coefficients"][-1]
+    fields["has_intercept"] = names[:1] == ["intercept"]
+    fields["names"] = names[1:] if fields["has_intercept"] else names
     if isinstance(model := fields["model"], str):
         settings = [field.name for field in dataclasses.fields(family_of(model))]
         fields["settings"] = {name: fields[name] for name in settings if name in fields}

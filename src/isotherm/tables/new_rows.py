@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
@@ -26,12 +26,12 @@ from isotherm.tables.statistics import Moments
 from isotherm.tables.survey import Complete
 from isotherm.tables.table import Columns, Table
 
-_EMPTY = (
+EMPTY = (
     "Fill it in, or leave the predictions of such rows empty with `--missing empty`, in Python "
     '`missing="empty"`.'
 )
-UNSEEN = ("error", "missing", "mean")
-_OTHER_LEVEL = (
+UNSEEN = ("error", "missing", "mean", "sample")
+OTHER_LEVEL = (
     "Leave such rows out, sample again from a table that has this level, or choose what is predicted for them by "
     '`--unseen missing` or `--unseen mean`, in Python `unseen="mean"`.'
 )
@@ -48,6 +48,8 @@ class NewRows:
     - `y`: the target as numbers, NaN where it is unknown; `None` if it is unknown for every row.
     - `unseen`: by feature, the numbers of the rows with a level that was not seen at fitting, if there are any.
     - `further`: the columns that the family asks for, by their names in the rows.
+    - `terms`: of a formula, what the rows have beside these: levels of groups, bases of smooths.
+    - `new_levels`: by group, the levels that were not seen at fitting. They are numbered after those that were.
     """
 
     complete: Bool[np.ndarray, " N"]
@@ -58,6 +60,8 @@ class NewRows:
     y: Float[np.ndarray, " n"] | None
     unseen: dict[str, np.ndarray]
     further: dict[str, Float[np.ndarray, " n"]]
+    terms: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    new_levels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 class NewTable:
@@ -70,10 +74,8 @@ class NewTable:
     """
 
     def __init__(self, model: Fitted, table: Table, *, missing: str, unseen: str = "error") -> None:
-        if unseen not in UNSEEN:
-            raise must("unseen", '"error", "missing" or "mean"', unseen)
-        if missing not in ("refuse", "empty"):
-            raise must("missing", '"refuse" or "empty"', missing)
+        if unseen == "sample":
+            raise must("unseen", '"error", "missing" or "mean" for a model without groups', unseen)
         roles = [("features", name) for name in model.features]
         self._has_target = model.target in table.kinds
         special = model.special(with_target=self._has_target)
@@ -93,14 +95,14 @@ class NewTable:
             if name in model.levels and unseen != "error":
                 continue
             if name in model.levels:
-                self._checks.append((name, LevelCheck(name, model.levels[name], _OTHER_LEVEL)))
+                self._checks.append((name, LevelCheck(name, model.levels[name], OTHER_LEVEL)))
             else:
                 self._checks.append((name, NumberCheck(names, table.kinds[name])))
                 self._means[name] = Moments(len(names))
         for role, name in special.items():
             self._checks.append((name, NumberCheck([name], table.kinds[name], ROLES[role].rule)))
         if self._has_target:
-            self._checks.append((model.target, _target_check(model, table.kinds[model.target])))
+            self._checks.append((model.target, target_check(model, table.kinds[model.target])))
             self._together = TogetherCheck(model.family, model.target, special)
 
     def see(self, columns: Columns, rows: Rows) -> None:
@@ -110,7 +112,7 @@ class NewTable:
             gaps.see(is_missing(columns[name]), rows)
         for name, check in self._checks:
             if isinstance(check, NumberCheck) and check.is_number:
-                values = check.see(_filled(columns[name]), rows)
+                values = check.see(filled(columns[name]), rows, ~is_missing(columns[name]))
                 if name in self._means:
                     self._means[name].see(values[complete])
             else:
@@ -122,7 +124,7 @@ class NewTable:
         """Raise if a row cannot be used."""
         for gaps in self._gaps.values():
             if self._refuses and gaps.count:
-                raise ValueError(gaps.sentence(_EMPTY))
+                raise ValueError(gaps.sentence(EMPTY))
         self._complete.check()
         for _, check in self._checks:
             check.check()
@@ -150,41 +152,47 @@ class NewTable:
             x[:, j : j + len(middle)] = values - middle
             center.append(middle)
             j += len(middle)
-        offset, exposure = self._model.offset, self._model.exposure
-        added = [] if offset is None else [as_floats(kept[offset])]
-        added += [] if exposure is None else [np.log(as_floats(kept[exposure]))]
         return NewRows(
             complete,
             numbers[complete],
             x,
             np.concatenate(center),
-            np.sum(added, axis=0).astype(np.float32) if added else None,
-            self._target(kept),
+            added_of(self._model, kept),
+            target_of(self._model, kept) if self._has_target else None,
             unseen,
-            self._further(kept),
+            further_of(self._model, kept, with_target=self._has_target),
         )
 
-    def _further(self, columns: Mapping[str, np.ndarray]) -> dict[str, Float[np.ndarray, " n"]]:
-        special = self._model.special(with_target=self._has_target)
-        return {
-            name: as_floats(columns[column]).astype(np.float32)
-            for role, column in special.items()
-            if (name := ROLES[role].row_name) is not None
-        }
 
-    def _target(self, columns: Mapping[str, np.ndarray]) -> Float[np.ndarray, " n"] | None:
-        if not self._has_target:
-            return None
-        values, model = columns[self._model.target], self._model
-        gaps = is_missing(values)
-        if gaps.all():
-            return None
-        if model.family.has_classes:
-            return np.where(gaps, np.nan, codes_of(values, model.classes))
-        return np.where(gaps, np.nan, as_floats(_filled(values)))
+def added_of(model: Fitted, columns: Columns) -> Float[np.ndarray, " n"] | None:
+    """Return offset plus log exposure; `None` if there is neither."""
+    added = [] if model.offset is None else [as_floats(columns[model.offset])]
+    added += [] if model.exposure is None else [np.log(as_floats(columns[model.exposure]))]
+    return np.sum(added, axis=0).astype(np.float32) if added else None
 
 
-def _target_check(model: Fitted, kind: str) -> NumberCheck | LevelCheck:
+def further_of(model: Fitted, columns: Columns, *, with_target: bool) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return the columns that the family asks for."""
+    return {
+        name: as_floats(columns[column]).astype(np.float32)
+        for role, column in model.special(with_target=with_target).items()
+        if (name := ROLES[role].row_name) is not None
+    }
+
+
+def target_of(model: Fitted, columns: Columns) -> Float[np.ndarray, " n"] | None:
+    """Return the target as numbers, NaN where it is missing; `None` if it is missing in all rows."""
+    values = columns[model.target]
+    gaps = is_missing(values)
+    if gaps.all():
+        return None
+    if model.family.has_classes:
+        return np.where(gaps, np.nan, codes_of(values, model.classes))
+    return np.where(gaps, np.nan, as_floats(filled(values)))
+
+
+def target_check(model: Fitted, kind: str) -> NumberCheck | LevelCheck:
+    """Return the check of a target."""
     if model.family.has_classes:
         return LevelCheck(model.target, model.classes, _OTHER_CLASS)
     return NumberCheck([model.target], kind, model.family.target.rule)
@@ -197,7 +205,7 @@ def _names(name: str, shape: tuple[int, ...], levels: Sequence[str] | None) -> l
     return [f"{name}.{i}" for i in range(math.prod(shape))] if shape else [name]
 
 
-def _filled(values: np.ndarray) -> np.ndarray:
-    """Return numbers with 1, which is valid in any column of numbers, in place of missing ones."""
+def filled(values: np.ndarray) -> np.ndarray:
+    """Return numbers with 1 in place of missing ones."""
     numbers = as_numbers(values)
     return np.where(np.isnan(numbers), 1.0, numbers) if numbers.dtype.kind == "f" else numbers

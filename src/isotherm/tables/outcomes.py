@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Float
@@ -16,17 +17,22 @@ def outcomes(
     params: Mapping[str, np.ndarray],
     rows: Mapping[str, Float[np.ndarray, " row"]],
     seeds: list[tuple[int, int]],
+    terms: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> Float[np.ndarray, "draw row"]:
     """Return one new observation per draw and row, given the expected responses and one seed per row.
 
-    `rows` has the further columns of the family.
+    `rows` has the further columns of the family, and `terms` those of its parameters that depend on the row.
     """
     family = model.family
-    aux = {x.name: np.asarray(params[x.name], np.float64) for x in family.auxiliaries}
+    varying = {x.name: np.asarray(x.at_draws(params, terms), np.float64) for x in model.made_predictors}
+    aux = {
+        x.name: np.asarray(params[x.name], np.float64) for x in family.auxiliaries if x.name not in varying
+    }
     out = np.empty(expected.shape[::-1], np.float32)
     for i, center in enumerate(np.ascontiguousarray(expected.T, np.float64)):
         row = {name: x[i] for name, x in rows.items()}
-        out[i] = family.random(np.random.default_rng(seeds[i]), center, aux, row)
+        own = aux | {name: x[i] for name, x in varying.items()}
+        out[i] = family.random(np.random.default_rng(seeds[i]), center, own, row)
     return out.T
 
 

@@ -86,6 +86,7 @@ class ResponsePass:
     ) -> None:
         for role, name in {"target": target, **special}.items():
             check_one_value(role, name, table.shapes)
+        self.columns = list(dict.fromkeys([target, *special.values()]))
         self._family, self._target, self._special = family, target, dict(special)
         self._positive, self._order, self._is_text = positive, order, table.kinds[target] == TEXT
         self._classes = Levels(target, table.kinds[target]) if family.has_classes else None

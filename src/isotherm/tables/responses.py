@@ -36,9 +36,10 @@ def responses(
     `data` has `x`, the columns minus the center of `likelihood`, and may have `offset` and `y`. The values of a row
     at all draws are contiguous in memory, which makes sorting them several times faster.
     """
-    slopes = params["coefficients"][:, 1:]
-    center = np.asarray(likelihood.standard.center, np.float64)
-    intercept = params["coefficients"][:, 0] + slopes @ center
+    first = 1 if likelihood.standard.has_intercept else 0
+    slopes = params["coefficients"][:, first:]
+    intercept = slopes @ np.asarray(likelihood.standard.center, np.float64)
+    intercept = intercept + params["coefficients"][:, 0] if first else 0 * intercept
     linear = {**params, "slopes": slopes, "intercept": intercept.astype(slopes.dtype)}
     del linear["coefficients"]
     one_draw = lambda p, rows: rows["x"] @ p["slopes"]
@@ -52,9 +53,12 @@ def responses(
 
 def likelihood_of(model: Fitted, rows: NewRows) -> tuple[Likelihood, dict[str, np.ndarray]]:
     """Return the likelihood of rows from which `center` was subtracted, and these rows as it takes them."""
-    standard = Standardized(jnp.asarray(rows.center, jnp.float32), jnp.ones(len(rows.center)))
-    data = {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset}) | rows.further
-    return Likelihood(standard, model.family), data
+    center = jnp.asarray(rows.center, jnp.float32)
+    standard = Standardized(center, jnp.ones(len(center)), has_intercept=model.has_intercept)
+    data = (
+        {"x": rows.x} | ({} if rows.offset is None else {"offset": rows.offset}) | rows.further | rows.terms
+    )
+    return Likelihood(standard, model.family, model.terms, model.made_predictors), data
 
 
 def responses_of(
@@ -85,10 +89,13 @@ class _Responses(eqx.Module):
 
     @precision.exact
     def __call__(self, rows: dict[str, Array], draws: tuple[dict[str, Array], None]) -> PyTree[Array]:
-        params = {name: x if x.ndim == 2 else x[None] for name, x in draws[0].items()}
+        params = {name: x[None] if x.ndim == 1 else x for name, x in draws[0].items()}
         eta = rows["x"] @ params["slopes"].T + params["intercept"]
+        for term in self.likelihood.terms:
+            eta = eta + term.at_draws(draws[0], rows)
+        params |= {x.name: x.at_draws(draws[0], rows) for x in self.likelihood.predictors}
         eta = eta + rows["offset"][:, None] if "offset" in rows else eta
-        of_row = {name: x[:, None] for name, x in rows.items() if name != "x"}
+        of_row = {name: x[:, None] for name, x in rows.items() if x.ndim == 1}
         values = self.likelihood.response(eta, params, of_row)
         if "y" not in rows:
             return values, None

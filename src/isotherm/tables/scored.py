@@ -11,7 +11,7 @@ from isotherm.scores.classification import merged as merged_classification
 from isotherm.scores.regression import RegressionScores
 from isotherm.scores.regression import merged as merged_regression
 from isotherm.tables.decision import ClassCounts
-from isotherm.tables.forecast import Forecast
+from isotherm.tables.forecasting import Forecast
 
 _LISTED = 10  # rows with levels that were not seen
 

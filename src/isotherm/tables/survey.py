@@ -1,5 +1,6 @@
 """The first pass over a table: every value that is used is checked, and how rows are encoded is found out."""
 
+import dataclasses
 import time
 from collections.abc import Generator, Mapping, Sequence
 
@@ -10,9 +11,11 @@ from isotherm.data.sources.base import check_unchanged
 from isotherm.progress import Progress
 from isotherm.tables.checks import is_missing
 from isotherm.tables.dependence import Sample, warn_if_dependent
-from isotherm.tables.design import DesignPass
+from isotherm.tables.design import Design, DesignPass
 from isotherm.tables.encoded import EncodedSource, Encoder
-from isotherm.tables.families.base import Family
+from isotherm.tables.formulas.dependence import warn_if_formula_dependent
+from isotherm.tables.formulas.design import FormulaDesign
+from isotherm.tables.formulas.passes import FormulaPass
 from isotherm.tables.kept import Kept
 from isotherm.tables.response import ResponsePass
 from isotherm.tables.table import Columns, Table
@@ -20,6 +23,8 @@ from isotherm.text import visible
 
 _CHUNK_ROWS, _CHUNK_NUMBERS = 2**16, 2**22  # rows of a chunk at most; numbers in it, unless that is few rows
 _FEW_ROWS = 2**10
+
+AnyPass = DesignPass | FormulaPass
 
 
 class Complete:
@@ -48,15 +53,11 @@ class Complete:
 
 def survey(
     table: Table,
-    family: Family,
-    target: str,
-    features: Sequence[str],
-    special: Mapping[str, str],
+    design: AnyPass,
+    response: ResponsePass,
     *,
-    categorical: Sequence[str],
+    predictors: Mapping[str, AnyPass],
     missing: str,
-    positive: str | int | float | None,
-    order: Sequence[str | int | float],
     standardize: bool,
     progress: bool,
     stacklevel: int,
@@ -65,13 +66,11 @@ def survey(
 
     The result does not depend on how the table is stored: rows are added up in chunks of a fixed length.
     """
-    design, response = (
-        DesignPass(table, features, categorical),
-        ResponsePass(family, table, target, special, positive, order),
-    )
-    names = list(dict.fromkeys([target, *special.values(), *features]))
+    passes = [design, *predictors.values()]
+    read = [name for part in passes for name in part.columns]
+    names = list(dict.fromkeys([*response.columns, *read]))
     length, state = chunk_length(table, names), table.state()
-    sample = Sample(features, table.num_rows, table_width(table, features))
+    sample = Sample(design.columns, table.num_rows, max(1, table_width(table, design.columns)))
     complete, kept = Complete(names), Kept(length)
     title = "pass 1: means, levels and checks"
     for rows, columns in progressing(table, names, length, title=title, show=progress):
@@ -82,18 +81,34 @@ def survey(
                 rows, columns = rows[mask], {name: x[mask] for name, x in columns.items()}
         if len(rows) == 0:
             continue
-        design.see(columns, rows)
+        for part in passes:
+            part.see(columns, rows)
         response.see(columns, rows)
         sample.see(columns, rows)
     check_unchanged(table, state)
     if missing == "drop":
         complete.check()
-    made = design.finish(standardize=standardize)
-    encoder = Encoder(made, response.finish(standardize=standardize))
+    again = [part for part in passes if isinstance(part, FormulaPass) and part.second_pass]
+    if again:
+        title = "pass 2: columns of the formula"
+        for rows, columns in progressing(table, names, length, title=title, show=progress):
+            if missing == "drop":
+                mask = kept.mask(int(rows[0]), int(rows[-1]) + 1)
+                rows, columns = rows[mask], {name: x[mask] for name, x in columns.items()}
+            for part in again:
+                part.see_again(columns, rows)
+    made, answer = design.finish(standardize=standardize), response.finish(standardize=standardize)
+    if not made.has_intercept:
+        answer = dataclasses.replace(answer, origin=0.0)
+    others = {name: part.finish(standardize=standardize) for name, part in predictors.items()}
+    encoder = Encoder(made, answer, others)
     source = EncodedSource(table, encoder, kept if kept.dropped else None, state)
-    warn_if_dependent(
-        sample, made, lambda: (block["x"] for block in source.blocks(length)), stacklevel=stacklevel + 1
-    )
+    all_rows = lambda: (block["x"] for block in source.blocks(length))
+    if isinstance(design, FormulaPass) and isinstance(made, FormulaDesign):
+        if made.names:
+            warn_if_formula_dependent(design, made, all_rows, stacklevel=stacklevel + 1)
+    elif isinstance(made, Design):
+        warn_if_dependent(sample, made, all_rows, stacklevel=stacklevel + 1)
     return source
 
 

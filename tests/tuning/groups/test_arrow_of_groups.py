@@ -20,10 +20,11 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def crossed(seed=0, rows=400, patients=12, sites=5):
-    """A logistic regression with intercepts and correlated slopes by patient, and intercepts by site."""
+    """A logistic regression with intercepts and correlated slopes by patient, intercepts by site, and a curve."""
     rng = np.random.default_rng(seed)
     data = {
         "x": rng.normal(size=(rows, 2)).astype(np.float32),
+        "basis": rng.normal(size=(rows, 3)).astype(np.float32),
         "patient": rng.integers(patients, size=rows).astype(np.int32),
         "site": rng.integers(sites, size=rows).astype(np.int32),
         "y": rng.integers(2, size=rows).astype(np.float32),
@@ -32,6 +33,7 @@ def crossed(seed=0, rows=400, patients=12, sites=5):
     def log_likelihood(q, row):
         own = q["by_patient"][row["patient"]]
         eta = row["x"] @ q["slopes"] + own[0] + own[1] * row["x"][0] + q["by_site"][row["site"]]
+        eta += row["basis"] @ q["curve"]
         return row["y"] * eta - jax.nn.softplus(eta)
 
     def log_prior(q):
@@ -40,17 +42,22 @@ def crossed(seed=0, rows=400, patients=12, sites=5):
         square = (z[:, 0] ** 2 + z[:, 1] ** 2 - 2 * r * z[:, 0] * z[:, 1]) / (1 - r**2)
         value = -0.5 * jnp.sum(square) - patients * (0.5 * jnp.log(1 - r**2) + jnp.sum(jnp.log(q["sd"])))
         value += -0.5 * jnp.sum((q["by_site"] / q["sd_site"]) ** 2) - sites * jnp.log(q["sd_site"])
+        value += (
+            -0.5 * jnp.sum((q["curve"] / q["sd_curve"]) ** 2) - 3 * jnp.log(q["sd_curve"]) - q["sd_curve"]
+        )
         return value - 0.5 * (jnp.sum(q["slopes"] ** 2) + jnp.sum(q["sd"] ** 2) + q["sd_site"] ** 2)
 
     transforms = {"slopes": None, "by_patient": None, "by_site": None, "sd": iso.Scale()}
-    transforms |= {"sd_site": iso.Scale(), "r": iso.Correlations()}
+    transforms |= {"sd_site": iso.Scale(), "r": iso.Correlations(), "curve": None, "sd_curve": iso.Scale()}
     groups = {
         "by_patient": iso.Group("patient", scale="sd", correlations="r"),
         "by_site": iso.Group("site", scale="sd_site"),
+        "curve": iso.Group(scale="sd_curve"),
     }
     posterior = iso.Posterior(log_likelihood, log_prior, transforms=transforms, groups=groups)
     init = {"slopes": np.zeros(2, np.float32), "by_patient": np.zeros((patients, 2), np.float32)}
     init |= {"by_site": np.zeros(sites, np.float32), "sd": np.ones(2, np.float32), "sd_site": 1.0}
+    init |= {"curve": np.zeros(3, np.float32), "sd_curve": 1.0}
     return posterior, data, init | {"r": np.zeros(1, np.float32)}
 
 
@@ -58,16 +65,15 @@ def crossed(seed=0, rows=400, patients=12, sites=5):
 def wide():
     """Posterior, density, rows, a point away from the start, layout and pairs, in float64."""
     posterior, data, init = crossed()
-    with precision.float64():
-        with prepared(posterior, data, init) as problem:
-            layout = layout_of(posterior, problem.init, problem.data)
-            density = precision.widened(problem.density)
-            rng = np.random.default_rng(1)
-            theta = jax.tree.map(
-                lambda x: jnp.asarray(np.asarray(x) + 0.3 * rng.normal(size=x.shape)), problem.init
-            )
-            pairs = [pair_index(layout, problem.data, i, j) for i, j in layout.pairs]
-            yield problem, density, theta, layout, pairs
+    with precision.float64(), prepared(posterior, data, init) as problem:
+        layout = layout_of(posterior, problem.init, problem.data)
+        density = precision.widened(problem.density)
+        rng = np.random.default_rng(1)
+        theta = jax.tree.map(
+            lambda x: jnp.asarray(np.asarray(x) + 0.3 * rng.normal(size=x.shape)), problem.init
+        )
+        pairs = [pair_index(layout, problem.data, i, j) for i, j in layout.pairs]
+        yield problem, density, theta, layout, pairs
 
 
 def ordered(layout, theta):
@@ -92,7 +98,9 @@ def test_the_factor_is_that_of_the_dense_hessian(wide):
     head, group = found.solve(found.gradient)
     np.testing.assert_allclose(np.concatenate([head, group.ravel()]), expected, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.outer_gradient, -gradient[order[:k]], rtol=1e-9)
-    np.testing.assert_allclose(found.outer_hessian, -hessian[np.ix_(order[:k], order[:k])], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        found.outer_hessian, -hessian[np.ix_(order[:k], order[:k])], rtol=1e-8, atol=1e-9
+    )
     by_outer = np.concatenate([found.by_outer[0], found.by_outer[1].reshape(-1, k)])
     np.testing.assert_allclose(by_outer, -hessian[np.ix_(inner, order[:k])], rtol=1e-8, atol=1e-9)
     eye = np.eye(len(inner))
@@ -107,7 +115,7 @@ def test_in_the_coordinates_the_hessian_given_the_outer_parameters_is_the_identi
     center = Marginal(density, problem.data, layout, pairs, seed=0).center(theta)
     chart = _chart(problem, layout, pairs, center)
     frame = _frame(layout, pairs, center, chart)
-    target = charted(density, chart)
+    target = charted(density, chart, layout.own)
     zero = jnp.zeros(tree.size(theta))
     f = lambda v: target.log_density(frame.to_params(tree.unravel_like(v, theta)), problem.data)
     hessian = -np.asarray(jax.hessian(f)(zero))
@@ -132,12 +140,14 @@ def test_there_and_back(wide):
     free = frame.to_params(v)
     again = chart.free(chart.constrained(free))
     np.testing.assert_allclose(tree.ravel(again), tree.ravel(free), rtol=1e-5, atol=1e-6)
-    jacobian = jax.jacobian(lambda x: tree.ravel(chart.centred(tree.unravel_like(x, theta))))(tree.ravel(free))
+    jacobian = jax.jacobian(lambda x: tree.ravel(chart.centred(tree.unravel_like(x, theta))))(
+        tree.ravel(free)
+    )
     np.testing.assert_allclose(chart.log_stretch(free), np.linalg.slogdet(jacobian)[1], rtol=1e-6)
 
 
 def test_a_normal_model_is_isotropic_whatever_its_scales_are():
-    """Given the scales the coordinates are standard normal: at other scales as well, but for the head's own spread."""
+    """Given the scales the coordinates are standard normal: at others as well, but for the head's own spread."""
     from support.grouped import normal_groups
 
     posterior, data, init = normal_groups(10, 3)
@@ -147,7 +157,7 @@ def test_a_normal_model_is_isotropic_whatever_its_scales_are():
         center = Marginal(density, problem.data, layout, [], seed=0).center(start)
         chart = _chart(problem, layout, [], center)
         frame = _frame(layout, [], center, chart)
-        target = charted(density, chart)
+        target = charted(density, chart, layout.own)
         order, k, h = ordered(layout, start), layout.num_outer, layout.num_head
         for outer in ([0.0, 0.0], [-2.0, 1.0], [2.0, -2.0]):
             v0 = np.zeros(tree.size(start))

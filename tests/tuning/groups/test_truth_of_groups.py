@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
-from support.grouped import exact_moments, normal_groups
+from support.grouped import curve, exact_moments, exact_moments_of_curve, normal_groups
 
 FAR = 4.5  # Monte Carlo errors: the chance that one of a thousand independent numbers is further off is 0.7 %
 
@@ -44,6 +44,15 @@ def test_normal_groups_have_the_moments_of_quadrature(groups, rows_each, scale):
     draws = iso.sample(posterior, rows, init, progress=False)
     assert "No fault" in draws.summary().verdict
     check(draws, exact_moments(rows))
+
+
+@pytest.mark.slow
+def test_a_block_that_all_rows_use_has_the_moments_of_quadrature():
+    """The coefficients of a curve and their standard deviation; twelve are more than are written out."""
+    posterior, rows, init = curve()
+    draws = iso.sample(posterior, rows, init, progress=False)
+    assert "No fault" in draws.summary().verdict
+    check(draws, exact_moments_of_curve(rows))
 
 
 @pytest.mark.slow

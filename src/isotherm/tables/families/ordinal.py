@@ -22,7 +22,7 @@ from isotherm.tables.families.base import (
     Target,
 )
 from isotherm.tables.families.classes import random_class
-from isotherm.tables.families.laws import Law
+from isotherm.tables.families.laws import STEPS
 from isotherm.tables.families.numerics import log1mexp
 
 
@@ -54,9 +54,7 @@ THRESHOLDS = Auxiliary(
     "thresholds",
     Increasing(),
     _start,
-    Law(
-        lambda x, scale: x[..., -1] / scale, "each difference between neighbours is exponential, mean {scale}"
-    ),
+    STEPS,
     2.0,
     comment="differences between neighbours are exponential, with this mean",
     elements=lambda facts: [f"{a}|{b}" for a, b in zip(facts.classes[1:-1], facts.classes[2:], strict=True)],
@@ -92,7 +90,8 @@ class Ordinal(Family):
 
     def response(self, eta: Array, aux: Params, rows: Rows) -> Array:
         del rows
-        gap = _all_thresholds(aux["thresholds"]) - eta[..., None]
+        c = _all_thresholds(aux["thresholds"])
+        gap = c.reshape((1,) * (eta.ndim + 1 - c.ndim) + c.shape) - eta[..., None]
         inside = jax.nn.sigmoid(gap[..., 1:]) * jax.nn.sigmoid(-gap[..., :-1])
         inside = inside * -jnp.expm1(gap[..., :-1] - gap[..., 1:])
         return jnp.concatenate(

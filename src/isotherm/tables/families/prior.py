@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isotherm.errors import must
@@ -17,6 +17,9 @@ class Prior:
     - `sigma`: exponential with this mean (`linear`, `student-t`).
     - `dispersion`: its square root is half-normal with this scale (`negative-binomial`).
     - `degrees_of_freedom`: of `student-t`, fixed.
+    - `groups`: the sd of effects of groups is half-normal with this scale, in sd of the target over sd of the column.
+    - `smooths`: the sd of a smooth curve around a straight line is half-normal with this scale, in sd of the target.
+    - `predictors`: coefficients of parameters that depend on the row, such as sigma, on the scale of their link.
     - `others`: the scales for parameters of other families by name, where they differ from their defaults.
     """
 
@@ -25,6 +28,9 @@ class Prior:
     sigma: int | float = 1.0
     dispersion: int | float = 1.0
     degrees_of_freedom: int | float = 4.0
+    groups: int | float = 2.5
+    smooths: int | float = 2.5
+    predictors: int | float = 1.0
     others: Mapping[str, int | float] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -54,8 +60,8 @@ class Prior:
         own = {"sigma": self.sigma, "dispersion": self.dispersion}
         return {auxiliary.name: auxiliary.scale, **own, **self.others}[auxiliary.name]
 
-    def describe(self, family: Family, *, standardize: bool) -> dict[str, str]:
-        """Return the prior of each parameter of a model, in words."""
+    def describe(self, family: Family, *, standardize: bool, varying: Sequence[str] = ()) -> dict[str, str]:
+        """Return the prior of each parameter of a model, in words. Those that are `varying` depend on the row."""
         per, unit = (
             ("sd of the column, or per difference between the values of a binary column", "sd of the target")
             if standardize
@@ -69,6 +75,10 @@ class Prior:
             "intercept": f"normal, sd {self.intercept:g}, {around}, {origin}",
         }
         for auxiliary in family.auxiliaries:
+            if auxiliary.name in varying:
+                words = f"normal, sd {self.predictors:g} per {per}, on the scale of its link"
+                priors[f"{auxiliary.name}_coefficients"] = words
+                continue
             scale = self.scale(auxiliary)
             number = "" if scale is None else f"{scale:g}"
             words = f"{number} {unit}" if auxiliary.in_target_units else number

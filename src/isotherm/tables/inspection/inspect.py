@@ -10,7 +10,7 @@ from isotherm.tables.inspection.facts import facts_of
 from isotherm.tables.inspection.findings import found
 from isotherm.tables.inspection.judge import Inspection, dropped_rows, judged
 from isotherm.tables.reader import is_csv, open_table
-from isotherm.tables.regression import regression
+from isotherm.tables.regressions import regression
 
 
 def inspect(path: str | os.PathLike[str], target: str | None = None, *, progress: bool = True) -> Inspection:

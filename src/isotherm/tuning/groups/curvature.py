@@ -19,7 +19,7 @@ _ITERATIONS = 12
 def largest_curvature(
     posterior: Posterior, data: PyTree, frame: Preconditioner, points: Float[np.ndarray, "m d"], *, seed: int
 ) -> tuple[float, float]:
-    """Return the largest eigenvalue of the Hessian of U at points of v, by Lanczos' method, and the passes it took."""
+    """Return the largest eigenvalue of the Hessian of U at points of v by Lanczos' method, and its passes."""
     size, count = tree.size(frame.center), len(points)
     rng = np.random.default_rng(seed)
     thetas = _params(frame, tree.put_like(points, frame.center))

@@ -1,16 +1,18 @@
 """First and second derivatives of the log-likelihood of all rows: the blocks of an arrow, by one pass."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.errors import must
+from isotherm.own_levels import summed, taken
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import fold
 from isotherm.sums.precision import exact
@@ -67,14 +69,20 @@ class _Blocks(eqx.Module):
         value, gradient = jnp.where(valid, value, 0), jnp.where(valid[:, None], gradient, 0)
         hessian = jnp.where(valid[:, None, None], hessian, 0)
         p, ends = layout.num_dense, own.ends
-        index = [jax.tree.leaves(rows["rows"])[factor.column] for factor in layout.factors]
-        add = lambda terms, at, count: jnp.zeros((count, *terms.shape[1:]), terms.dtype).at[at].add(terms)
-        by_level = lambda part: [
-            add(part(begin, end), at, factor.num_levels)
-            for (begin, end), at, factor in zip(ends, index, layout.factors, strict=True)
-        ]
+        columns = jax.tree.leaves(rows["rows"])
+
+        def by_level(part: Callable[[int, int], Array]) -> list[Array]:
+            sums = []
+            for (begin, end), factor in zip(ends, layout.factors, strict=True):
+                terms = part(begin, end)
+                if factor.column is None:
+                    sums.append(jnp.sum(terms, axis=0, keepdims=True))
+                else:
+                    sums.append(summed(terms, columns[factor.column], factor.num_levels))
+            return sums
+
         between = [
-            add(hessian[:, ends[i][0] : ends[i][1], ends[j][0] : ends[j][1]], rows["pairs"][k], count)
+            summed(hessian[:, ends[i][0] : ends[i][1], ends[j][0] : ends[j][1]], rows["pairs"][k], count)
             for k, ((i, j), count) in enumerate(zip(layout.pairs, self.num_pairs, strict=True))
         ]
         return Blocks(
@@ -105,28 +113,27 @@ class OwnParameters(eqx.Module):
         leaves, columns = jax.tree.leaves(theta), jax.tree.leaves(rows)
         count = columns[0].shape[0]
         dense = [jnp.ravel(leaves[i]) for i in (*self.layout.parts.outer, *self.layout.parts.dense)]
+        shared = lambda x: jnp.broadcast_to(x, (count, x.size))
         levels = [
-            leaves[factor.leaf].reshape(factor.num_levels, -1)[columns[factor.column]]
-            for factor in self.layout.factors
+            shared(leaves[f.leaf]) if f.column is None else taken(leaves[f.leaf], columns[f.column])
+            for f in self.layout.factors
         ]
-        return jnp.concatenate([*(jnp.broadcast_to(x, (count, x.size)) for x in dense), *levels], axis=1)
+        return jnp.concatenate([*(shared(x) for x in dense), *levels], axis=1)
 
     def log_likelihood(self, own: Float[Array, " m"], theta: PyTree, row: PyTree) -> Float[Array, ""]:
-        """Return that of a row, given its vector. `theta` gives the shapes of all parameters.
-
-        A leaf with levels has a single one here, the row's own, which is number 0.
-        """
+        """Return that of a row, given its vector. `theta` gives the shapes of all parameters."""
         leaves, structure = jax.tree.flatten(theta)
         start = 0
         for i in (*self.layout.parts.outer, *self.layout.parts.dense):
             leaves[i] = own[start : start + leaves[i].size].reshape(leaves[i].shape)
             start += leaves[i].size
+        levels = []
         for factor, (begin, end) in zip(self.layout.factors, self.ends, strict=True):
-            leaves[factor.leaf] = own[begin:end].reshape(1, *leaves[factor.leaf].shape[1:])
-        columns, kind = jax.tree.flatten(row)
-        for factor in self.layout.factors:
-            columns[factor.column] = jnp.zeros_like(columns[factor.column])
-        return self.posterior.one_log_likelihood(structure.unflatten(leaves), kind.unflatten(columns))
+            if factor.column is None:
+                leaves[factor.leaf] = own[begin:end].reshape(leaves[factor.leaf].shape)
+            else:
+                levels.append(own[begin:end])
+        return self.layout.own.log_likelihood(self.posterior, structure.unflatten(leaves), levels, row)
 
 
 def check_own_levels(posterior: Posterior, data: PyTree, theta: PyTree, layout: Layout) -> None:
@@ -163,10 +170,13 @@ class PriorBlocks(NamedTuple):
 
 def prior_blocks(posterior: Posterior, theta: PyTree, layout: Layout) -> PriorBlocks:
     """Return the derivatives of the log-prior at `theta`. Raises if levels depend on each other."""
-    value, gradient, products, random, direction = _prior(posterior, theta, layout)
+    direction = tree.put_like(np.random.default_rng(0).standard_normal(tree.size(theta)), theta)
+    value, gradient, products, along = _prior(posterior, theta, direction, layout)
     pieces = _Pieces(layout)
     dense, levels = pieces.split(gradient)
-    columns = [pieces.split(product) for product in products]
+    products = jax.tree.map(np.asarray, products)
+    count = jax.tree.leaves(products)[0].shape[0]
+    columns = [pieces.split(jax.tree.map(lambda x, i=i: x[i], products)) for i in range(count)]
     p = layout.num_dense
     dense_dense = np.stack([column[0] for column in columns[:p]])
     levels_dense = [np.stack([column[1][k] for column in columns[:p]], axis=2) for k in range(len(levels))]
@@ -174,7 +184,7 @@ def prior_blocks(posterior: Posterior, theta: PyTree, layout: Layout) -> PriorBl
     for k, factor in enumerate(layout.factors):
         levels_levels.append(np.stack([columns[at + j][1][k] for j in range(factor.width)], axis=2))
         at += factor.width
-    _check_independent(random, direction, dense_dense, levels_levels, levels_dense, pieces)
+    _check_independent(along, direction, dense_dense, levels_levels, levels_dense, pieces)
     return PriorBlocks(np.asarray(value, np.float64), dense, levels, dense_dense, levels_levels, levels_dense)
 
 
@@ -192,23 +202,25 @@ class _Pieces:
 
 
 @compile_quickly
-def _prior(posterior: Posterior, theta: PyTree, layout: Layout) -> tuple[Array, PyTree, list, PyTree, PyTree]:
+def _prior(
+    posterior: Posterior, theta: PyTree, direction: PyTree, layout: Layout
+) -> tuple[Array, PyTree, PyTree, PyTree]:
     f = posterior.prior_log_density
     product = lambda e: jax.jvp(jax.grad(f), (theta,), (e,))[1]
     leaves, structure = jax.tree.flatten(theta)
-    nothing = [jnp.zeros_like(x) for x in leaves]
+    parts, widths = layout.parts, {factor.leaf: factor.width for factor in layout.factors}
+    order = (*parts.outer, *parts.dense, *(factor.leaf for factor in layout.factors))
+    sizes = [widths.get(i, leaves[i].size) for i in order]
+    ends = np.cumsum([0, *sizes])
     probes = []
-    for i in (*layout.parts.outer, *layout.parts.dense):
-        for j in range(leaves[i].size):
-            own = nothing[i].ravel().at[j].set(1).reshape(leaves[i].shape)
-            probes.append(structure.unflatten([*nothing[:i], own, *nothing[i + 1 :]]))
-    for factor in layout.factors:
-        i = factor.leaf
-        for j in range(factor.width):  # the same effect of all levels at once
-            own = nothing[i].reshape(factor.num_levels, -1).at[:, j].set(1).reshape(leaves[i].shape)
-            probes.append(structure.unflatten([*nothing[:i], own, *nothing[i + 1 :]]))
-    random = tree.normal_like(theta, key=jax.random.key(0))
-    return *jax.value_and_grad(f)(theta), [product(e) for e in probes], product(random), random
+    for i, x in enumerate(leaves):
+        begin, size = int(ends[order.index(i)]), widths.get(i, x.size)
+        # One element of a dense leaf, or the same effect of all levels at once.
+        own = jnp.zeros((int(ends[-1]), x.size // size, size), x.dtype)
+        own = own.at[begin + np.arange(size), :, np.arange(size)].set(1)
+        probes.append(own.reshape(-1, *x.shape))
+    products = jax.lax.map(product, structure.unflatten(probes))
+    return *jax.value_and_grad(f)(theta), products, product(direction)
 
 
 def _check_independent(

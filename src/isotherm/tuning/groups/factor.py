@@ -143,7 +143,7 @@ def _border(
         index = tuple(np.broadcast_to(x, values.shape).ravel() for x in (down, across))
         shape = (group.num_levels * group.width, factor.num_levels * factor.width)
         parts.append(sparse.csr_matrix((values.ravel(), index), shape=shape))
-    return sparse.hstack(parts, format="csr")
+    return sparse.csr_matrix(sparse.hstack(parts))
 
 
 def _head(
@@ -195,7 +195,7 @@ def _root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         factor = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return whitening(matrix, 0.0, 1e-16)
-    inverse = linalg.solve_triangular(factor, np.eye(len(factor)), lower=True)
+    inverse = np.asarray(linalg.solve_triangular(factor, np.eye(len(factor)), lower=True))
     return np.ascontiguousarray(inverse.T), np.ascontiguousarray(factor.T)
 
 

@@ -13,6 +13,7 @@ from isotherm.arrow import Parts
 from isotherm.data.stream import Stream
 from isotherm.errors import must
 from isotherm.groups import Group
+from isotherm.own_levels import OwnLevels
 from isotherm.posterior import Posterior
 
 MOST_HEAD = 4000  # elements of the head, whose matrix is dense
@@ -21,12 +22,12 @@ _MOST_OUTER = 64
 
 @dataclasses.dataclass(frozen=True)
 class Factor:
-    """One group: its leaf of the parameters, by name and position, and that of the rows."""
+    """One group: its leaf of the parameters, by name and position, and that of the rows; `None` for one block."""
 
     name: str
     group: Group
     leaf: int
-    column: int
+    column: int | None
     num_levels: int
     width: int  # effects of a level
 
@@ -61,6 +62,12 @@ class Layout:
         count = len(self.factors)
         return tuple((i, j) for j in range(count) for i in range(j))
 
+    @property
+    def own(self) -> OwnLevels:
+        """Which leaves have levels that rows name."""
+        pairs = [(f.leaf, f.column) for f in self.factors if f.column is not None]
+        return OwnLevels(tuple(leaf for leaf, _ in pairs), tuple(column for _, column in pairs))
+
     def start(self, factor: Factor) -> int:
         """Return where a crossed factor begins in the vector of the head."""
         before = self.parts.head[: self.parts.head.index(factor.leaf)]
@@ -74,7 +81,8 @@ def layout_of(posterior: Posterior, init: PyTree, data: PyTree | Stream) -> Layo
     sample = data.sample if isinstance(data, Stream) else data
     columns = tree.named_leaves(sample)
     factors = [_factor(name, group, names, leaves, columns) for name, group in posterior.groups]
-    factors.sort(key=lambda factor: factor.num_levels * factor.width)
+    # All rows share a block: it belongs to the head, unless there is nothing else.
+    factors.sort(key=lambda factor: (factor.column is not None, factor.num_levels * factor.width))
     crossed, largest = tuple(factor.leaf for factor in factors[:-1]), factors[-1].leaf
     scales = {name for f in factors for name in (f.group.scale, f.group.correlations)}
     for name in scales - {None}:
@@ -89,7 +97,7 @@ def layout_of(posterior: Posterior, init: PyTree, data: PyTree | Stream) -> Layo
         for i in outer
         for _ in range(leaves[i].size)
     )
-    parts = Parts(tuple(outer), tuple(dense), crossed, largest)
+    parts = Parts(tuple(outer), tuple(dense), crossed, largest, factors[-1].column is None)
     layout = Layout(parts, tuple(factors), tuple(x.size for x in leaves), positive)
     if layout.num_head > MOST_HEAD:
         raise must(
@@ -113,6 +121,8 @@ def _factor(
     leaf = names.index(name)
     if leaves[leaf].ndim == 0:
         raise must(f"groups.{name}", "a parameter with a leading axis of levels", leaves[leaf])
+    if group.rows is None:
+        return Factor(name, group, leaf, None, 1, leaves[leaf].size)
     known = [column for column, _ in columns]
     if group.rows not in known:
         raise must(f"groups.{name}", "the name of a leaf of the data", group.rows, _listed(known))
@@ -121,8 +131,6 @@ def _factor(
     if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
         raise must(f"data.{group.rows}", "one integer for each row, the number of its level", values)
     levels = leaves[leaf].shape[0]
-    if levels < 2:
-        raise must(f"groups.{name}", "a parameter with two levels or more", levels, "Leave the group out.")
     low, high = int(np.min(values)), int(np.max(values))
     if low < 0 or high >= levels:
         rule = f"numbers of levels of `{name}`, from 0 to {levels - 1}"
@@ -161,7 +169,9 @@ class PairIndex:
 def pair_index(layout: Layout, data: PyTree, i: int, j: int) -> PairIndex:
     """Return the pairs of factors `i` and `j`, ordered by the level of `j`."""
     leaves = jax.tree.leaves(data)
-    first, second = (np.asarray(leaves[layout.factors[k].column], np.int64) for k in (i, j))
+    columns = [layout.factors[k].column for k in (i, j)]
+    nothing = np.zeros(len(leaves[0]), np.int64)
+    first, second = (nothing if k is None else np.asarray(leaves[k], np.int64) for k in columns)
     codes, of_rows = np.unique(second * layout.factors[i].num_levels + first, return_inverse=True)
     levels = layout.factors[i].num_levels
     return PairIndex(codes % levels, codes // levels, tree.put(of_rows, np.int32))

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from isotherm import tree
+from isotherm.arrow import Parts
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import fold
@@ -30,21 +31,22 @@ from isotherm.tuning.newton import whitening
 _SAMPLES = 16  # over which the gradient of the marginal is averaged: half of them, and their reflections
 _NEAR, _MOST = 0.03, 60  # the conditional mode is found to this (rms, in sd); most evaluations spent on it
 _CLOSE, _ROUNDS = 0.2, 15  # the mode of the marginal, and most rounds
-_MOVE, _FAR = 0.05, 1.0  # of an outer parameter: by which derivatives are taken, and the longest step
+MOVE, _FAR = 0.05, 1.0  # of an outer parameter: by which derivatives are taken, and the longest step
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Center:
     """The center, the arrow there, the curvature of the marginal over T, and how levels and head follow outer ones.
 
-    `information_slopes` are, by factor, the derivatives along outer parameters of the log of the levels' information.
+    `information_change` is, by factor, by how much the log of the levels' information grows if an outer parameter
+    grows by `MOVE`.
     """
 
     theta: PyTree[Array]
     arrow: Arrow
     curvature: Float[np.ndarray, "o o"]
     by_outer: Inner
-    information_slopes: list[np.ndarray]
+    information_change: list[np.ndarray]
     distance: float
     passes: float
 
@@ -70,8 +72,8 @@ class Marginal:
         k = self.layout.num_outer
         if k == 0:
             nothing = np.zeros((0, 0))
-            slopes = [np.zeros(0)] * len(self.layout.factors)
-            return Center(theta, here, nothing, here.by_outer, slopes, 0.0, self.passes)
+            change = [np.zeros(0)] * len(self.layout.factors)
+            return Center(theta, here, nothing, here.by_outer, change, 0.0, self.passes)
         gradient, curvature, fresh = self._gradient(theta, here), None, False
         distance = np.inf
         for _ in range(_ROUNDS):
@@ -100,19 +102,19 @@ class Marginal:
         if curvature is None or not fresh:
             curvature = self._curvature(theta, here, gradient)
         by_outer = here.solve(here.by_outer)
-        slopes = self._information_slopes(theta, here)
-        return Center(theta, here, curvature, by_outer, slopes, distance, self.passes)
+        change = self._information_change(theta, here)
+        return Center(theta, here, curvature, by_outer, change, distance, self.passes)
 
-    def _information_slopes(self, theta: PyTree, here: Arrow) -> list[np.ndarray]:
-        slopes = [np.zeros(self.layout.num_outer) for _ in self.layout.factors]
+    def _information_change(self, theta: PyTree, here: Arrow) -> list[np.ndarray]:
+        change = [np.zeros(self.layout.num_outer) for _ in self.layout.factors]
         size = lambda x: float(np.sum(np.trace(x, axis1=1, axis2=2)))
         for k in np.flatnonzero(here.rows_depend):
             e = np.eye(self.layout.num_outer)[k]
-            there = self._arrow(self._added(theta, here.gradient, 0.0, _MOVE * e))
+            there = self._arrow(self._added(theta, here.gradient, 0.0, MOVE * e))
             for i, (a, b) in enumerate(zip(there.information, here.information, strict=True)):
                 if size(a) > 0 and size(b) > 0:
-                    slopes[i][k] = math.log(size(a) / size(b)) / _MOVE
-        return slopes
+                    change[i][k] = math.log(size(a) / size(b))
+        return change
 
     def _conditional(self, theta: PyTree) -> tuple[PyTree, Arrow]:
         """Return the mode of head and levels given the outer parameters of `theta`, and the arrow near it."""
@@ -155,8 +157,8 @@ class Marginal:
         """Return minus the derivative of `_gradient`."""
         columns = []
         for e in np.eye(self.layout.num_outer):
-            there = self._conditional(self._moved(theta, here, _MOVE * e))
-            columns.append((gradient - self._gradient(*there)) / _MOVE)
+            there = self._conditional(self._moved(theta, here, MOVE * e))
+            columns.append((gradient - self._gradient(*there)) / MOVE)
         matrix = np.stack(columns, axis=1)
         return (matrix + matrix.T) / 2
 
@@ -174,7 +176,7 @@ class Marginal:
         return _joined(parts, o, h + factor * step[0], g + factor * step[1], theta)
 
 
-def _joined(parts, outer: np.ndarray, head: np.ndarray, group: np.ndarray, like: PyTree) -> PyTree:
+def _joined(parts: Parts, outer: np.ndarray, head: np.ndarray, group: np.ndarray, like: PyTree) -> PyTree:
     leaves, structure = jax.tree.flatten(like)
     for vector, index in ((outer, parts.outer), (head, parts.head), (group.ravel(), (parts.largest,))):
         start = 0
@@ -198,7 +200,8 @@ class _OuterGradients(eqx.Module):
 
             def total(x: Float[Array, " o"]) -> Float[Array, ""]:
                 moved = self.layout.parts.joined(x, head, group, theta)
-                return jnp.sum(jnp.where(valid, self.posterior.row_log_likelihoods(moved, rows), 0))
+                values = self.layout.own.row_log_likelihoods(self.posterior, moved, rows)
+                return jnp.sum(jnp.where(valid, values, 0))
 
             return jax.grad(total)(outer)
 

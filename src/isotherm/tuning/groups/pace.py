@@ -26,12 +26,8 @@ from isotherm.tuning.groups.curvature import largest_curvature
 
 STEP = 0.7  # step size times the stiffest frequency
 _THERMAL_MASS = 100.0  # smallest
-_CHAINS, _KEPT, _EVERY, _BEFORE = (
-    4,
-    100,
-    3,
-    100,
-)  # of a pilot run: chains, positions, steps between them, before them
+# Of a pilot run: chains, positions, steps between them, and steps before them.
+_CHAINS, _KEPT, _EVERY, _BEFORE = 4, 100, 3, 100
 _RANDOM, _EXTREME = 2, 12  # points at which curvatures are taken: at random, and most of those far out
 _SLOWER, _PILOTS = 0.8, 3  # a step that is shorter by this needs another pilot run; most of these
 _WIDEST = 20.0  # largest variance of a scale, in units of its normal approximation, that friction allows for
@@ -81,7 +77,7 @@ def paced(
     rng = np.random.default_rng(seed)
     points = T**0.5 * rng.standard_normal((_RANDOM, tree.size(frame.center)))
     stiffest, spent = largest_curvature(problem.density, problem.data, frame, points, seed=seed)
-    stiffest, passes, A = max(1.0, stiffest), passes + spent, 0.7
+    stiffest, passes, A, slow = max(1.0, stiffest), passes + spent, 0.7, 0.0
     for number in range(_PILOTS):
         h = STEP / math.sqrt(stiffest)
         paths = _pilot(
@@ -90,19 +86,19 @@ def paced(
         passes += _CHAINS * (_BEFORE + _KEPT * _EVERY)
         outer = _outer(frame, chart, paths)
         far = _furthest(outer)
-        if len(far) == 0:
-            break
+        if len(far) == 0:  # all chains have failed
+            stiffest *= 4
+            continue
         points = _positions(frame, chart, paths, far)
         found, spent = largest_curvature(problem.density, problem.data, frame, points, seed=seed)
-        passes, before, stiffest = passes + spent, h, max(stiffest, found)
+        passes, stiffest, slow = passes + spent, max(stiffest, found), _relaxation(outer) * h
         A = 1 / math.sqrt(_widest(outer, T))
-        if STEP / math.sqrt(stiffest) > _SLOWER * before:
+        if STEP / math.sqrt(stiffest) > _SLOWER * h:
             break
     h, widest = STEP / math.sqrt(stiffest), _widest(outer, T)
     slowest = 1 / widest
     by_theory = max(A / slowest, 1 / A) / h
-    relaxation = max(by_theory, _relaxation(outer) * before / h if len(far) else 0.0)
-    relaxation = min(relaxation, _SLOWEST / 2)
+    relaxation = min(max(by_theory, slow / h), _SLOWEST / 2)
     return Pace(
         h, A, math.ceil(20 * relaxation), max(1, round(2 * relaxation)), relaxation, stiffest, widest, passes
     )
@@ -127,12 +123,10 @@ def _outer(frame: ArrowPreconditioner, chart: Charted, paths: PyTree) -> Float[n
     leaves = [jnp.asarray(x) for x in jax.tree.leaves(paths)]
     transforms = chart.constraint
     structure = jax.tree.structure(frame.center)
-    shapes = jax.tree.leaves(frame.center)
     chains, draws = leaves[0].shape[:2]
     # Leaves that do not matter are those of the center: there may be many of them, and outer ones are few.
     wanted = set(frame.parts.outer)
     center = jax.tree.leaves(transforms.constrained(frame.center))
-    del shapes
 
     def one(*outer: Array) -> Array:
         own = dict(zip(sorted(wanted), outer, strict=True))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
+from scipy import sparse
 
 from isotherm import tree
 from isotherm.arrow import ArrowPreconditioner, Border
@@ -20,11 +21,11 @@ from isotherm.data.stream import Stream
 from isotherm.draws.record import Arithmetic, Reason
 from isotherm.errors import must
 from isotherm.sums import precision
+from isotherm.transforms import Constraint
 from isotherm.tuning.groups.derivatives import check_own_levels
 from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, pair_index
-from isotherm.tuning.groups.marginal import Center, Marginal
+from isotherm.tuning.groups.marginal import MOVE, Center, Marginal
 from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
-from isotherm.transforms import Constraint
 from isotherm.tuning.newton import whitening
 
 
@@ -56,7 +57,9 @@ def tune_groups(
         frame = _frame(layout, pairs, center, chart)
     narrow = lambda x: _as_dtype(x, tree.dtype_of(problem.init))
     chart, frame = narrow(chart), narrow(frame)
-    problem = dataclasses.replace(problem, density=charted(problem.density, chart), init=frame.center)
+    problem = dataclasses.replace(
+        problem, density=charted(problem.density, chart, layout.own), init=frame.center
+    )
     say(f"pilot run of the sampler, after {center.passes:.0f} passes")
     pace = paced(problem, chart, frame, key=key, seed=seed)
     why_not = problem.why_not_float64
@@ -91,10 +94,22 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
         whole = information + inverse.T @ inverse
         mode = np.asarray(leaves[factor.leaf], np.float64).reshape(factor.num_levels, -1)
         weighted = np.einsum("gij,gj->gi", whole, mode)
-        slopes = center.information_slopes[number] / stretch
-        arrays = map(put, (information, mode, weighted, np.linalg.cholesky(whole), slopes))
-        follow = _follow(layout, pairs, center) if factor is layout.factors[-1] else (None, ())
-        centrings.append(Centring(factor.name, group.scale, group.correlations, *arrays, *follow))
+        slopes = center.information_change[number] / stretch
+        by_dense, borders = _follow(layout, pairs, center) if factor is layout.factors[-1] else (None, ())
+        centrings.append(
+            Centring(
+                factor.name,
+                group.scale,
+                group.correlations,
+                put(information),
+                put(mode),
+                put(weighted),
+                put(np.linalg.cholesky(whole)),
+                put(slopes),
+                by_dense,
+                borders,
+            )
+        )
     outer = outer_numbers(layout.parts, layout.positive, center.theta, params)
     head = layout.parts.split(center.theta)[1]
     return Charted(constraint, tuple(centrings), layout.parts, layout.positive, outer, head)
@@ -103,33 +118,41 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
 def _follow(
     layout: Layout, pairs: list[PairIndex], center: Center, by: np.ndarray | None = None
 ) -> tuple[Array, tuple[Border, ...]]:
-    """Return the Hessian between the largest group and the head, dense part and crossed groups apart.
+    """Return the Hessian between the largest group and the head: the dense part, and crossed groups apart.
 
     `by` multiplies the block of each level from the left.
     """
     dtype, found = tree.dtype_of(center.theta), center.arrow
-    group, last, dense = layout.factors[-1], len(layout.factors) - 1, layout.num_dense - layout.num_outer
+    group, last = layout.factors[-1], len(layout.factors) - 1
+    # Blocks come before the levels of crossed groups, and are dense as well.
+    blocks = sum(factor.width for factor in layout.factors[:-1] if factor.column is None)
+    dense = layout.num_dense - layout.num_outer + blocks
     eye = np.broadcast_to(np.eye(group.width), (group.num_levels, group.width, group.width))
     by = eye if by is None else by
-    slopes = by @ found.border[:, :dense].toarray().reshape(group.num_levels, group.width, dense)
+    side = sparse.csr_matrix(found.border[:, :dense]).toarray()
+    slopes = by @ side.reshape(group.num_levels, group.width, dense)
     borders = []
     for i, factor in enumerate(layout.factors[:-1]):
+        if factor.column is None:
+            continue
         pair = pairs[layout.pairs.index((i, last))]
-        index = (tree.put(x, np.int32) for x in (pair.second, pair.first))
+        groups, levels = tree.put(pair.second, np.int32), tree.put(pair.first, np.int32)
         values = tree.put(by[pair.second] @ found.between[i], dtype)
-        borders.append(Border(*index, values, layout.start(factor), factor.num_levels))
+        borders.append(Border(groups, levels, values, layout.start(factor), factor.num_levels))
     return tree.put(slopes, dtype), tuple(borders)
 
 
 def _stretch(constraint: Constraint, layout: Layout, theta: PyTree) -> Float[np.ndarray, " o"]:
-    """Return the derivatives of the outer numbers of a chart by the free outer parameters."""
+    """Return by how much the outer numbers of a chart grow if a free outer parameter grows by `MOVE`."""
     outer, head, group = layout.parts.split(theta)
 
-    def numbers(x: Float[Array, " o"]) -> Float[Array, " o"]:
-        free = layout.parts.joined(x, head, group, theta)
-        return outer_numbers(layout.parts, layout.positive, free, constraint.constrained(free))
+    def numbers(move: float) -> Float[np.ndarray, " o"]:
+        free = layout.parts.joined(outer + move, head, group, theta)
+        return np.asarray(
+            outer_numbers(layout.parts, layout.positive, free, constraint.constrained(free)), np.float64
+        )
 
-    return np.diagonal(np.asarray(jax.jacfwd(numbers)(outer), np.float64))
+    return numbers(MOVE) - numbers(0.0)
 
 
 def _prior_share(c: Centring) -> float:

@@ -21,7 +21,8 @@ from isotherm.tables.decision import Decision, decision_of
 from isotherm.tables.fitted import Fitted, fitted
 from isotherm.tables.identifiers import check_kept
 from isotherm.tables.known_targets import log_likelihood_of, scores_of
-from isotherm.tables.new_rows import NewRows, NewTable
+from isotherm.tables.new_formula import AnyNewTable, computed, new_table, with_new_levels
+from isotherm.tables.new_rows import NewRows
 from isotherm.tables.outcomes import outcome_of, outcomes
 from isotherm.tables.reading import ReadTable
 from isotherm.tables.responses import likelihood_of, responses_of
@@ -83,7 +84,7 @@ def forecast(
 
     **Arguments:**
 
-    - `draws`: of `isotherm sample` or of `isotherm.tables.regression`, with its `description` and `labels` in
+    - `draws`: of `isotherm sample` or of `iso.tables.regression`, with its `description` and `labels` in
       `draws.about.model` and `draws.labels`.
     - `columns`: arrays of equal length by name, as `isotherm.tables.reader.read_table(path).columns`: the features,
       and exposure and offset if the model has them. If the target is among them, the predictions are scored.
@@ -146,7 +147,8 @@ def forecasts(
     keep_from = table if keep_from is None else keep_from
     check_kept(keep, keep_from, model)
     table = table if model.reading.is_plain else ReadTable(table, model.reading)
-    new = NewTable(model, table, missing=missing, unseen=unseen)
+    table = computed(table, model)
+    new = new_table(model, table, missing=missing, unseen=unseen)
     length = chunk_length(table, new.names) if length is None else length
     for rows, columns in progressing(table, new.names, length, title="pass 1 of 2: checks", show=progress):
         new.see(columns, rows)
@@ -177,7 +179,7 @@ def _predicted(
 ) -> Forecast:
     """Return the predictions for some rows."""
     likelihood, data = likelihood_of(model, rows)
-    params = in_a_row(draws)
+    params = with_new_levels(in_a_row(draws), model, rows, seed)
     expected_parts, outcome_parts, densities = [], [], []
     parts = responses_of(likelihood, params, data, rows, rows_at_once, len(model.classes))
     for which, values, density in parts:
@@ -185,7 +187,8 @@ def _predicted(
         densities.append(density)
         if not model.family.has_classes:
             seeds = [(seed, int(row)) for row in rows.numbers[which]]
-            new = outcomes(model, values, params, {k: x[which] for k, x in rows.further.items()}, seeds)
+            further, terms = ({k: x[which] for k, x in part.items()} for part in (rows.further, rows.terms))
+            new = outcomes(model, values, params, further, seeds, terms)
             outcome_parts.append(over_draws(new, levels, None if rows.y is None else rows.y[which]))
         bar.count_rows(which.stop - which.start)
     expected = joined(expected_parts)
@@ -210,14 +213,15 @@ def _predicted(
     )
 
 
-def _few(draws: Draws, model: Fitted, table: Table, new: NewTable, precision: float) -> Draws:
+def _few(draws: Draws, model: Fitted, table: Table, new: AnyNewTable, precision: float) -> Draws:
     """Return as few draws as the precision takes, judged by rows from all parts of the table."""
     index = np.unique(np.linspace(0, table.num_rows - 1, _LOOKED_AT).round().astype(np.int64))
     rows = dataclasses.replace(new.rows(table.take(new.names, index), index), y=None)
     if not len(rows.x):
         return draws
     likelihood, data = likelihood_of(model, rows)
-    parts = responses_of(likelihood, in_a_row(draws), data, rows, None, len(model.classes))
+    params = with_new_levels(in_a_row(draws), model, rows, 0)
+    parts = responses_of(likelihood, params, data, rows, None, len(model.classes))
     return thinned(draws, np.concatenate([part.values for part in parts], axis=1), precision)
 
 

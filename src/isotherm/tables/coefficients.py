@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_COMPARED = 1000  # coefficients whose correlations are computed
 _DRAWS_COMPARED = 10_000
+LINEAR = ").linear"  # ends the name of the straight part of a curve s(column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,10 @@ def is_regression(draws: "Draws") -> bool:
 
 
 def effects(draws: "Draws", summary: Summary) -> list[Effect]:
-    """Return the coefficients without the intercept, those with the largest effect per standard deviation first."""
+    """Return the coefficients without the intercept, those with the largest effect per standard deviation first.
+
+    The straight parts of curves are left out: a curve is read as a whole.
+    """
     model, names = fitted(draws), list(itertools.chain(*labels_of(draws).values()))
     assert len(names) >= len(summary.rows)
     first = 0
@@ -63,7 +67,7 @@ def effects(draws: "Draws", summary: Summary) -> list[Effect]:
     found = [
         Effect(row.name, row.mean, row.sd, row.low, row.high, sd)
         for row, sd in zip(summary.rows[first:], _column_sd(model, len(labels)), strict=False)
-        if sd is not None
+        if sd is not None and not row.name.endswith(LINEAR)
     ]
     return sorted(found, key=lambda effect: -abs(effect.per_sd().mean))
 
@@ -71,24 +75,27 @@ def effects(draws: "Draws", summary: Summary) -> list[Effect]:
 def _column_sd(model: Fitted, count: int) -> list[float | None]:
     """Return the sd of the column of each coefficient; `None` for an intercept."""
     known = model.column_sd if len(model.column_sd) == len(model.names) else (math.nan,) * len(model.names)
-    return [None, *known] * (count // (len(model.names) + 1))
+    first = [None] if model.has_intercept else []
+    each = [*first, *known]
+    return each * (count // len(each))
 
 
 def correlations(draws: "Draws") -> list[tuple[str, str, float]]:
     """Return posterior correlations of pairs of coefficients of a class, the largest first, without intercepts."""
     names, per_class = labels_of(draws)["coefficients"], len(draws.labels["coefficients"][-1])
-    if not 3 <= per_class <= _MOST_COMPARED:
+    first = 1 if fitted(draws).has_intercept else 0
+    if not 2 + first <= per_class <= _MOST_COMPARED:
         return []
     values = _thinned(draws, "coefficients", _DRAWS_COMPARED)
     pairs = []
-    above = np.triu_indices(per_class - 1, 1)
+    above = np.triu_indices(per_class - first, 1)
     for begin in range(0, len(names), per_class):
-        block = values[:, begin + 1 : begin + per_class]
+        block = values[:, begin + first : begin + per_class]
         with np.errstate(divide="ignore", invalid="ignore"):
             r = np.nan_to_num(np.atleast_2d(np.corrcoef(block.T)))[above]
         for k in np.argsort(-np.abs(r))[:_MOST_COMPARED]:
             i, j = above[0][k], above[1][k]
-            pairs.append((names[begin + 1 + i], names[begin + 1 + j], float(r[k])))
+            pairs.append((names[begin + first + i], names[begin + first + j], float(r[k])))
     return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
 

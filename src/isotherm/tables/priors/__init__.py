@@ -1,0 +1,1 @@
+"""What the priors of a regression say before the target is seen."""

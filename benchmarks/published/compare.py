@@ -12,6 +12,7 @@ import csv
 import gzip
 import json
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -72,6 +73,14 @@ def columns_of(entry: Mapping[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
+def name_in_reference(label: str) -> str:
+    """Return the name in the reference of an element of isotherm: `r_g[a]: x` is `r_g[a,x]` there."""
+    effect = re.fullmatch(r"(r_.*)\]: (.*)", label)
+    if effect:
+        return f"{effect[1]},{effect[2]}]"
+    return "Intercept" if label == "intercept" else label.replace(", ", ",")
+
+
 def moments_of(draws: iso.Draws) -> dict[str, Moments]:
     """Return the moments of every parameter that varies, by the names of the reference."""
     stats: Any = array_stats
@@ -85,8 +94,7 @@ def moments_of(draws: iso.Draws) -> dict[str, Moments]:
             errors = [
                 float(stats.mcse(x, chain_axis=0, draw_axis=1, method=method)) for method in ("mean", "sd")
             ]
-            called = "Intercept" if name == "intercept" else name
-            found[called] = Moments(float(x.mean()), float(x.std(ddof=1)), *errors)
+            found[name_in_reference(name)] = Moments(float(x.mean()), float(x.std(ddof=1)), *errors)
     return found
 
 
@@ -120,8 +128,8 @@ def run(entry: Mapping[str, Any], seed: int) -> tuple[iso.Draws, float]:
     """Return the draws of isotherm's default run, and the seconds it took with the compilation."""
     columns = columns_of(entry)
     started = time.perf_counter()
-    made = iso.tables.regression(entry["formula"], columns, family=entry["family"])
-    draws = iso.sample(*made, labels=made.labels, seed=seed, progress=False)
+    made = iso.tables.regression(entry["formula"], columns, family=entry["family"], progress=False)
+    draws = made.sample(seed=seed, progress=False)
     return draws, time.perf_counter() - started
 
 
@@ -159,7 +167,7 @@ def compared(name: str, entry: Mapping[str, Any], seed: int) -> dict[str, Any]:
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as Markdown."""
     titles = ["model", "rows", "parameters", "mean, MC errors", "mean, sd", "sd ratio", "from lme4, se"]
-    titles += ["R-hat", "least ess", "isotherm s", "brms s (compilation)", "lme4 s"]
+    titles += ["R-hat", "least ess", "isotherm s", "brms s (compiling)", "lme4 s"]
     lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for row in rows:
         cells = [row["model"], f"{row['rows']:,}", str(row.get("parameters", ""))]
@@ -174,7 +182,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         cells.append("" if far is None else f"{far[1]:.2f} `{far[0]}`")
         cells += [f"{row['worst R-hat']:.3f}", f"{row['least ess']:,.0f}", f"{row['isotherm s']:.1f}"]
         brms, lme4 = row.get("brms s"), row.get("lme4 s")
-        cells.append("" if brms is None else f"{brms['sample']:.1f} ({brms['compile']:.0f})")
+        cells.append("" if brms is None else f"{brms['chains']:.1f} ({brms['compile']:.0f})")
         cells.append("" if lme4 is None else f"{lme4:.2f}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -194,10 +202,10 @@ def main() -> None:
     for name in arguments.names or entries:
         rows.append(compared(name, entries[name], arguments.seed))
         print(table(rows[-1:]).splitlines()[-1], flush=True)
+        if arguments.json is not None:
+            arguments.json.parent.mkdir(parents=True, exist_ok=True)
+            arguments.json.write_text(json.dumps(rows, indent=1))
     print("\n" + table(rows))
-    if arguments.json is not None:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

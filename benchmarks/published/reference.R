@@ -1,8 +1,10 @@
 # Reference answers of the published models: posteriors by brms with isotherm's priors, and lme4, glmmTMB or mgcv.
 #
 #   Rscript benchmarks/published/reference.R [NAME ...] [--out=tests/published] [--large=out/published] [--seed=1]
+#       [--brms=no]
 #
-# Each model replaces its entry of reference.json. export.R makes the data. On two cores all take an hour.
+# Each model replaces its entry of reference.json. export.R makes the data. Each compiles for half a minute on an idle
+# machine; `--brms=no` leaves the posterior out, and the entry then has the estimates alone.
 
 suppressMessages({ library(brms); library(jsonlite) })
 here <- dirname(sub("--file=", "", grep("--file=", commandArgs(), value = TRUE)))
@@ -34,7 +36,7 @@ for (name in chosen(arguments)) {
   rows <- read_rows(name, folders)
   entry <- list(formula = spec$formula, family = spec$family, rows = nrow(rows),
                 data = sub("\\..*", "", basename(data_file(name, folders[1]))), categories = as.list(spec$factors))
-  if (spec$by == "brms") {
+  if (spec$by == "brms" && option(arguments, "brms", "yes") != "no") {
     found <- fit_brms(name, rows, as.integer(option(arguments, "seed", "1")))
     entry <- c(entry, list(priors = found$priors, brms = found$parameters, checks = found$checks,
                            seconds = list(brms = found$seconds)))

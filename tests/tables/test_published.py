@@ -1,8 +1,8 @@
-"""Published multilevel models: the posteriors of brms, which had the same priors.
+"""A published multilevel model: the posterior of brms, which had the same priors.
 
 Every parameter is compared: coefficients, scales, correlations and the effects of groups. Differences of means and of
-standard deviations are divided by the Monte Carlo errors of both runs. Twice 120 of them are below 4.5 with a
-probability of 99.8 %; the seeds are fixed.
+standard deviations are divided by the Monte Carlo errors of both runs. All 40 of a model are below 4.5 with a
+probability of 0.9997; the seed is fixed.
 """
 
 import importlib.util
@@ -21,7 +21,7 @@ LIMIT = 4.5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sleepstudy", "cbpp", "epil"])
+@pytest.mark.parametrize("name", ["cbpp"])
 def test_the_posterior_is_that_of_brms(name):
     entry = compare.reference()[name]
     draws, _ = compare.run(entry, seed=0)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import keys, tree
 from isotherm.data.plans import MinibatchPlan, WithReplacement
+from isotherm.gradients.arrow_variate import ArrowVariate
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient
 from isotherm.preconditioner import Preconditioner
@@ -96,7 +97,7 @@ class Kernel(Readable, eqx.Module):
         gradient = self.gradient
         if self.preconditioner is None:
             return gradient(position, batch, needs=needs, key=key)
-        if isinstance(gradient, ControlVariate) and gradient.preconditioner is not None:
+        if isinstance(gradient, ControlVariate | ArrowVariate) and gradient.preconditioner is not None:
             # The kernel's copy of the coordinates, so that the compiler sees that L v is needed once.
             gradient = eqx.tree_at(lambda g: g.preconditioner, gradient, self.preconditioner)
             return gradient(position, batch, needs=needs, key=key)

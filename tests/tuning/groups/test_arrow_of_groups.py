@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import isotherm as iso
 from isotherm import tree
 from isotherm.centring import charted
 from isotherm.sampling.warmup import prepared
@@ -15,49 +14,15 @@ from isotherm.tuning.groups.factor import arrow
 from isotherm.tuning.groups.layout import layout_of, pair_index
 from isotherm.tuning.groups.marginal import Marginal
 from isotherm.tuning.groups.tune import _chart, _frame
+from support.grouped import crossed_groups
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-
-
-def crossed(seed=0, rows=400, patients=12, sites=5):
-    """A logistic regression with intercepts and correlated slopes by patient, and intercepts by site."""
-    rng = np.random.default_rng(seed)
-    data = {
-        "x": rng.normal(size=(rows, 2)).astype(np.float32),
-        "patient": rng.integers(patients, size=rows).astype(np.int32),
-        "site": rng.integers(sites, size=rows).astype(np.int32),
-        "y": rng.integers(2, size=rows).astype(np.float32),
-    }
-
-    def log_likelihood(q, row):
-        own = q["by_patient"][row["patient"]]
-        eta = row["x"] @ q["slopes"] + own[0] + own[1] * row["x"][0] + q["by_site"][row["site"]]
-        return row["y"] * eta - jax.nn.softplus(eta)
-
-    def log_prior(q):
-        r = q["r"][0]
-        z = q["by_patient"] / q["sd"][None]
-        square = (z[:, 0] ** 2 + z[:, 1] ** 2 - 2 * r * z[:, 0] * z[:, 1]) / (1 - r**2)
-        value = -0.5 * jnp.sum(square) - patients * (0.5 * jnp.log(1 - r**2) + jnp.sum(jnp.log(q["sd"])))
-        value += -0.5 * jnp.sum((q["by_site"] / q["sd_site"]) ** 2) - sites * jnp.log(q["sd_site"])
-        return value - 0.5 * (jnp.sum(q["slopes"] ** 2) + jnp.sum(q["sd"] ** 2) + q["sd_site"] ** 2)
-
-    transforms = {"slopes": None, "by_patient": None, "by_site": None, "sd": iso.Scale()}
-    transforms |= {"sd_site": iso.Scale(), "r": iso.Correlations()}
-    groups = {
-        "by_patient": iso.Group("patient", scale="sd", correlations="r"),
-        "by_site": iso.Group("site", scale="sd_site"),
-    }
-    posterior = iso.Posterior(log_likelihood, log_prior, transforms=transforms, groups=groups)
-    init = {"slopes": np.zeros(2, np.float32), "by_patient": np.zeros((patients, 2), np.float32)}
-    init |= {"by_site": np.zeros(sites, np.float32), "sd": np.ones(2, np.float32), "sd_site": 1.0}
-    return posterior, data, init | {"r": np.zeros(1, np.float32)}
 
 
 @pytest.fixture
 def wide():
     """Posterior, density, rows, a point away from the start, layout and pairs, in float64."""
-    posterior, data, init = crossed()
+    posterior, data, init = crossed_groups()
     with precision.float64():
         with prepared(posterior, data, init) as problem:
             layout = layout_of(posterior, problem.init, problem.data)

@@ -4,7 +4,9 @@ import dataclasses
 import math
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
@@ -123,10 +125,7 @@ def _factor(
     levels = leaves[leaf].shape[0]
     if levels < 2:
         raise must(f"groups.{name}", "a parameter with two levels or more", levels, "Leave the group out.")
-    low, high = int(np.min(values)), int(np.max(values))
-    if low < 0 or high >= levels:
-        rule = f"numbers of levels of `{name}`, from 0 to {levels - 1}"
-        raise must(f"data.{group.rows}", rule, low if low < 0 else high)
+    _check_levels(name, group.rows, values, levels)
     return Factor(name, group, leaf, column, levels, math.prod(leaves[leaf].shape[1:]))
 
 
@@ -149,19 +148,62 @@ def _listed(names: list[str]) -> str:
     return f"There are {', '.join(names[:10])}{' and others' if len(names) > 10 else ''}."
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class PairIndex:
-    """The pairs of levels of two factors that occur together: their levels, and the pair of each row."""
+class PairIndex(eqx.Module):
+    """The pairs of levels of two factors that occur together, in the order of the second, and then of the first.
+
+    `of_rows` is the pair of each row; `None` for rows that are not in memory. Those of level j of the second factor
+    begin at `starts[j]`, and are `most` at most.
+    """
 
     first: Int[np.ndarray, " pairs"]
     second: Int[np.ndarray, " pairs"]
-    of_rows: Int[Array, " N"]
+    starts: Int[np.ndarray, " levels"]
+    most: int = eqx.field(static=True)
+    of_rows: Int[Array, " N"] | None
+
+    def found(self, first: Int[Array, " n"], second: Int[Array, " n"]) -> Int[Array, " n"]:
+        """Return the numbers of pairs that occur, by bisection."""
+        pairs, starts = jnp.asarray(self.first, jnp.int32), jnp.asarray(self.starts, jnp.int32)
+        low, high = starts[second], starts[second + 1]
+        for _ in range(self.most.bit_length()):
+            middle = (low + high) // 2
+            smaller = pairs[middle] < first
+            low, high = jnp.where(smaller, middle + 1, low), jnp.where(smaller, high, middle)
+        return low
 
 
-def pair_index(layout: Layout, data: PyTree, i: int, j: int) -> PairIndex:
-    """Return the pairs of factors `i` and `j`, ordered by the level of `j`."""
-    leaves = jax.tree.leaves(data)
-    first, second = (np.asarray(leaves[layout.factors[k].column], np.int64) for k in (i, j))
-    codes, of_rows = np.unique(second * layout.factors[i].num_levels + first, return_inverse=True)
+def level_columns(layout: Layout, data: PyTree | Stream) -> list[Int[np.ndarray, " N"]]:
+    """Return the numbers of the levels of all rows, by factor. Raises if one is too large."""
+    columns = [factor.column for factor in layout.factors]
+    if isinstance(data, Stream):
+        read = [[np.asarray(jax.tree.leaves(block)[i]) for i in columns] for block in data.blocks()]
+        found = [np.concatenate(x) for x in zip(*read, strict=True)]
+    else:
+        found = [np.asarray(jax.tree.leaves(data)[i]) for i in columns]
+    for factor, column in zip(layout.factors, found, strict=True):
+        _check_levels(factor.name, factor.group.rows, column, factor.num_levels)
+    return [x.astype(np.int32, copy=False) for x in found]
+
+
+def pair_index(
+    layout: Layout,
+    data: PyTree | Stream,
+    i: int,
+    j: int,
+    columns: list[Int[np.ndarray, " N"]] | None = None,
+) -> PairIndex:
+    """Return the pairs of factors `i` and `j`. `columns` is what `level_columns` returns, if it is known."""
+    columns = level_columns(layout, data) if columns is None else columns
     levels = layout.factors[i].num_levels
-    return PairIndex(codes % levels, codes // levels, tree.put(of_rows, np.int32))
+    codes, of_rows = np.unique(columns[j].astype(np.int64) * levels + columns[i], return_inverse=True)
+    first, second = codes % levels, codes // levels
+    starts = np.searchsorted(second, np.arange(layout.factors[j].num_levels + 1))
+    own = None if isinstance(data, Stream) else tree.put(of_rows, np.int32)
+    return PairIndex(first, second, starts, int(np.max(np.diff(starts))), own)
+
+
+def _check_levels(name: str, rows: str, values: Array | np.ndarray, levels: int) -> None:
+    low, high = int(np.min(values)), int(np.max(values))
+    if low < 0 or high >= levels:
+        rule = f"numbers of levels of `{name}`, from 0 to {levels - 1}"
+        raise must(f"data.{rows}", rule, low if low < 0 else high)

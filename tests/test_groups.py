@@ -39,7 +39,6 @@ def run(groups=None, data=None, init=None, prior=None, likelihood=None, **others
             {"prior": lambda q: -jnp.sum(q["effect"]) ** 2 - jnp.sum(q["effect"] ** 2) / q["tau"] - q["sigma"]},
             "levels are independent under the prior",
         ),
-        ({"batch_size": 8}, "`batch_size` must be left out if there are `groups`"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )

@@ -54,7 +54,19 @@ def at_random(like, *, seed=1, dtype=np.float64):
 
 
 def force_of(density, v, data):
-    return tree.flat(jax.grad(lambda x: density.log_density(x, data))(v))
+    return tree.flat(value_and_force(density, v, data)[1])
+
+
+@eqx.filter_jit
+def value_and_force(density, v, data):
+    return jax.value_and_grad(lambda x: density.log_density(x, data))(v)
+
+
+@eqx.filter_jit
+def estimate(gradient, v, batch, needs, key):
+    found = gradient(v, batch, needs=needs, key=key)
+    x = tree.multiply(2.0, v)
+    return found.force, found.contrasts, None if found.operator is None else found.operator.mv(x)
 
 
 def always_of(gradient, data, levels):
@@ -78,11 +90,9 @@ def test_on_all_rows_the_density_is_the_plain_one(crossed):
     with precision.float64():
         v = at_random(gradient.anchor)
         for g in (gradient, always_of(gradient, problem.data, [0, 3])):
-            np.testing.assert_allclose(
-                g.expanded.log_density(v, problem.data), plain.log_density(v, problem.data), rtol=1e-12
-            )
-            found, expected = force_of(g.expanded, v, problem.data), force_of(plain, v, problem.data)
-            np.testing.assert_allclose(found, expected, atol=1e-11)
+            found, expected = (value_and_force(x, v, problem.data) for x in (g.expanded, plain))
+            np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+            np.testing.assert_allclose(tree.flat(found[1]), tree.flat(expected[1]), atol=1e-11)
 
 
 def test_at_the_anchor_batches_have_no_noise(crossed):
@@ -90,9 +100,9 @@ def test_at_the_anchor_batches_have_no_noise(crossed):
     with precision.float64():
         v, rows = tree.put_zeros_like(gradient.anchor), jax.tree.map(lambda x: x[:8], problem.data)
         batch = Batch(rows, jnp.arange(8), problem.num_data, 1.0)
-        found = gradient(v, batch, needs=Needs(contrasts=1), key=jax.random.key(0))
-        np.testing.assert_allclose(tree.flat(found.force), force_of(plain, v, problem.data), atol=1e-10)
-        np.testing.assert_allclose(tree.flat(found.contrasts), 0, atol=1e-10)
+        force, contrasts, _ = estimate(gradient, v, batch, Needs(contrasts=1), jax.random.key(0))
+        np.testing.assert_allclose(tree.flat(force), force_of(plain, v, problem.data), atol=1e-10)
+        np.testing.assert_allclose(tree.flat(contrasts), 0, atol=1e-10)
 
 
 def test_batches_are_unbiased_and_their_contrasts_have_the_covariance_of_their_noise(crossed):
@@ -106,13 +116,19 @@ def test_batches_are_unbiased_and_their_contrasts_have_the_covariance_of_their_n
         v = at_random(gradient.anchor)
         sampler = CCAdL(0.1, 1.0)
         kernel = Kernel(
-            sampler, gradient, problem.num_data, 16, WithReplacement(), gradient.preconditioner, gradient.chart
+            sampler,
+            gradient,
+            problem.num_data,
+            16,
+            WithReplacement(),
+            gradient.preconditioner,
+            gradient.chart,
         )
 
         @jax.jit
         def one(key):
-            rows, signs = jax.random.split(key)
-            batch = kernel.batch(problem.data, jnp.asarray(0), key=rows, chain_key=rows)
+            rows, chain, signs = jax.random.split(key, 3)
+            batch = kernel.batch(problem.data, jnp.asarray(0), key=rows, chain_key=chain)
             found = kernel.estimate(v, batch, needs=Needs(contrasts=1), key=signs)
             return tree.ravel(found.force), tree.ravel(found.contrasts)
 
@@ -128,20 +144,21 @@ def test_the_operator_is_the_mean_of_exact_contrasts(crossed):
     with precision.float64():
         v = at_random(gradient.anchor)
         rows = jax.tree.map(lambda x: x[:16], problem.data)
-        batch, x = Batch(rows, jnp.arange(16), problem.num_data, 1.0), at_random(gradient.anchor, seed=5)
-        found = gradient(v, batch, needs=Needs(contrasts="exact", operator=True), key=jax.random.key(0))
-        z = np.stack([tree.flat(jax.tree.map(lambda y, i=i: y[i], found.contrasts)) for i in range(16)])
-        expected = z.T @ (z @ tree.flat(x)) / 16
-        np.testing.assert_allclose(tree.flat(found.operator.mv(x)), expected, rtol=1e-8, atol=1e-12)
+        batch = Batch(rows, jnp.arange(16), problem.num_data, 1.0)
+        needs = Needs(contrasts="exact", operator=True)
+        _, contrasts, product = estimate(gradient, v, batch, needs, jax.random.key(0))
+        z = np.stack([tree.flat(jax.tree.map(lambda y, i=i: y[i], contrasts)) for i in range(16)])
+        expected = z.T @ (z @ tree.flat(v)) / 16
+        np.testing.assert_allclose(tree.flat(product) / 2, expected, rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("offset", [0.0, 2000.0], ids=["standardized", "raw columns"])
 def test_float32_holds_the_force_of_levels_with_thousands_of_rows(offset):
     """A column 2000 +- 10, and levels with 2,000 rows: rounding moves the force by less than 0.003 sd.
 
-    The coefficients are correlated so closely that their distances from the anchor cancel to one part in
-    offset / 10 = 200: 200 roundings of 6e-8, times a few for the products, are below 1e-4 in y. The differences in the
-    remainders of 2e4 rows round by 6e-8 each, times the largest derivative of 3 by v, and add up to 2e-5 or so.
+    The coefficients are correlated so closely that their distances from the anchor cancel to one part in 200, which
+    is offset / 10: 200 roundings of 6e-8, times a few for the products, are below 1e-4 in y. The differences in the
+    remainders of 2e4 rows round by 6e-8 each, and add up to 2e-5 or so.
     All rows in float32 see coefficients that are rounded themselves, which moves the force by far more.
     """
     posterior, rows, init = normal_groups(10, 2000)
@@ -157,5 +174,6 @@ def test_float32_holds_the_force_of_levels_with_thousands_of_rows(offset):
         frame = gradient.preconditioner
         all_rows = FullData(charted(problem.density, gradient.chart))
         batch = Batch(problem.data, jnp.arange(problem.num_data), problem.num_data, 0.0)
-        other = frame.pull(all_rows(frame.to_params(narrow), batch, needs=Needs(), key=jax.random.key(0)))
-        assert np.max(np.abs(tree.flat(other.force) - expected)) > 10 * np.max(np.abs(found - expected))
+        force, *_ = estimate(all_rows, frame.to_params(narrow), batch, Needs(), jax.random.key(0))
+        error = tree.flat(frame.multiply_transposed(force)) - expected
+        assert np.max(np.abs(error)) > 10 * np.max(np.abs(found - expected))

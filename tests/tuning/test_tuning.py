@@ -15,7 +15,7 @@ from isotherm.sums import precision
 from isotherm.sums.fold import Part
 from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
-from isotherm.tuning.probe import Probe, normal_bins, _spread_out
+from isotherm.tuning.probe import Probe, _spread_out, normal_bins
 from isotherm.tuning.sketch import sketch
 from isotherm.tuning.tickets import RowsInMemory
 from support.monte_carlo import LIMIT

@@ -11,7 +11,9 @@ from isotherm.data import stream
 from isotherm.data.plans import AllRows
 from isotherm.gradients.arrow_variate import ArrowVariate
 from isotherm.gradients.minibatch import FullData
-from isotherm.tuning.groups import batches, tune
+from isotherm.tuning.groups import tune
+from isotherm.tuning.groups.few_rows import few_rows
+from isotherm.tuning.groups.noise import LevelNoise, Moved
 from support.grouped import crossed_groups, logistic_groups
 
 
@@ -61,14 +63,14 @@ def test_a_level_that_is_too_large_is_found_in_any_row_of_a_stream(monkeypatch):
 
 def test_levels_with_few_rows_are_used_in_every_step():
     """A hundred levels of 200 rows, ten of 2, the rest of the noise being small: the 20 rows are in every step."""
-    noise = batches.LevelNoise(
+    noise = LevelNoise(
         mean=np.append(np.full(100, 0.01), np.full(10, 50.0)),
         heat=np.append(np.full(100, 0.1), np.full(10, 400.0)),
         roots=np.append(np.full(100, 1.0), np.full(10, 9.0)),
         counts=np.append(np.full(100, 200.0), np.full(10, 2.0)),
     )
     gradient = Fake((Fake(np.zeros((110, 1))),))
-    (chosen,) = batches._few_rows(gradient, {batches.Moved(0, 0): noise}, 20_020)
+    (chosen,) = few_rows(gradient, {Moved(0, 0): noise}, 20_020)
     np.testing.assert_array_equal(np.flatnonzero(chosen), np.arange(100, 110))
 
 
@@ -100,7 +102,9 @@ def test_variances_are_those_of_all_rows_and_grow_as_predicted_in_smaller_batche
     for kernel in (whole, setup.kernel, few):
         own = dataclasses.replace(setup, kernel=kernel, arithmetic=None)
         draws = iso.sample(posterior, data, own, num_draws=1500, progress=False)
-        variance.append({k: np.ravel(x.reshape(-1, *x.shape[2:]).var(axis=0)) for k, x in draws.flat().items()})
+        variance.append(
+            {k: np.ravel(x.reshape(-1, *x.shape[2:]).var(axis=0)) for k, x in draws.flat().items()}
+        )
     exact, chosen, small = variance
     ratio = lambda a, name: float(np.mean(a[name] / exact[name]))
     assert abs(ratio(chosen, "effect") - 1) < 0.032
@@ -131,5 +135,5 @@ def test_rows_on_a_disk_give_the_posterior_of_arrays(monkeypatch, no_few_rows, t
 def test_rows_on_a_disk_of_levels_with_few_rows_are_refused_in_a_sentence(monkeypatch):
     monkeypatch.setattr(stream, "_HELD", 0)
     posterior, data, init = logistic_groups(2000, 5)
-    with pytest.raises(ValueError, match="must be rows that fit into memory.*levels with few rows"):
+    with pytest.raises(ValueError, match=r"must be rows that fit into memory.*levels with few rows"):
         iso.warmup(posterior, iso.data.arrays(data), init, progress=False)

@@ -13,9 +13,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from isotherm import tree
+from isotherm.arrow import ArrowPreconditioner
+from isotherm.centring import Charted
 from isotherm.data.plans import AllRows, MinibatchPlan
 from isotherm.data.stream import Stream, num_rows, put, taken
 from isotherm.data.weighted import Weighted
@@ -27,6 +29,7 @@ from isotherm.gradients.minibatch import FullData, Gradient
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DiagonalPreconditioner, Preconditioner
 from isotherm.sums.fold import each_on_devices
+from isotherm.tuning.groups.few_rows import ENOUGH, HEATED, SMALLEST, USUAL, few_rows, rows_needed
 from isotherm.tuning.groups.noise import (
     PASSES,
     LevelNoise,
@@ -41,11 +44,6 @@ from isotherm.tuning.streamed_rows import streamed_rows
 from isotherm.tuning.tickets import RowsInMemory
 
 FEW_ROWS = 2**14  # in memory: a step with all of them takes hardly longer than one with a batch
-_SMALLEST = 32  # rows in a batch
-_QUIET, _HEATED = 0.15, 0.02  # limits of s, and of the rise of a variance by noise, as in `tuning.estimator`
-_ENOUGH = 8  # all rows are used if a step would use more than one in this many
-_USUAL = 0.7  # step size and friction by which it is decided which rows are used in every step
-_LESS = 0.7  # of the rows of a step, above which no rows are used in every step
 _DRAWN = 2**13  # rows by which the noise of dense parameters is measured
 _NUMBERS_PER_ROW = 64  # that are computed for each row at once
 _CURVED = 2**15  # rows by which the change of the curvature is estimated
@@ -94,13 +92,26 @@ class Batches:
         """Return the rows that a batch needs for this step size and friction."""
         if self.given is not None:
             return self.given
-        rows = self.more * float(_rows_needed(self.worst, self.heating, h, friction))
-        return _rounded(min(max(rows, _SMALLEST), 2.0**31))
+        rows = self.more * float(rows_needed(self.worst, self.heating, h, friction))
+        return _rounded(min(max(rows, SMALLEST), 2.0**31))
 
     def uses_all_rows(self, h: float, friction: float) -> bool:
         """Return whether batches would be so large that all rows may as well be used."""
         n = self.needed(h, friction) + self.num_always
-        return self.given is None and _ENOUGH * n > num_rows(self.data)
+        return self.given is None and ENOUGH * n > num_rows(self.data)
+
+    def narrowed(
+        self, gradient: ArrowVariate, density: Posterior, chart: Charted, frame: ArrowPreconditioner
+    ) -> "Batches":
+        """Return the same with what chains use: the gradient in their precision, with their own coordinates."""
+        parts = lambda g: (g.posterior, g.chart, g.preconditioner)
+        return dataclasses.replace(self, narrow=eqx.tree_at(parts, gradient, (density, chart, frame)))
+
+    @property
+    def of_pilot(self) -> "Batches | None":
+        """Themselves for a pilot run; `None` if it is to use all rows."""
+        whole = self.uses_all_rows(USUAL, USUAL) and not isinstance(self.data, Stream)
+        return None if whole else self
 
     def force(self, h: float, friction: float) -> Force:
         """Return what a step evaluates. Raises if it is all rows, and they are not in memory."""
@@ -148,7 +159,7 @@ class Batches:
             why = f"batches would have {n + self.num_always} of {N} rows"
             return (Reason("gradient", "all rows", why),)
         s, heat = h * h * self.more * self.worst / n, h * self.more * self.heating / n / (2 * friction)
-        noise = f"it heats the effect of a level by {heat:.1%} at most, limit {_HEATED:.0%}; s = {s:.2g}"
+        noise = f"it heats the effect of a level by {heat:.1%} at most, limit {HEATED:.0%}; s = {s:.2g}"
         found = [
             Reason("gradient", "control variate, order 2", "expansion of all rows; the Hessian is an arrow"),
             Reason(
@@ -183,7 +194,7 @@ def batches_of(
     preconditioner.
     """
     found, noise = _measured(gradient, data, density, given, seed)
-    chosen = _few_rows(gradient, noise, num_rows(data)) if given is None else None
+    chosen = few_rows(gradient, noise, num_rows(data)) if given is None else None
     if chosen is None:
         return found
     used = np.any([levels[column] for levels, column in zip(chosen, columns, strict=True)], axis=0)
@@ -235,40 +246,6 @@ def _measured(
         given=given,
     )
     return found, noise
-
-
-def _few_rows(
-    gradient: ArrowVariate, noise: dict[Moved, LevelNoise], num_data: int
-) -> list[Bool[np.ndarray, " L"]] | None:
-    """Return for each factor the levels whose rows are best used in every step; `None` if there are none.
-
-    They are those that call for the largest batches. With their rows left out, all others are drawn more often.
-    """
-    needs, counts, roots, sizes = [], [], [], []
-    for number, factor in enumerate(gradient.sums.factors):
-        effects = [noise[Moved(number, j)] for j in range(factor.gradient.shape[1])]
-        needs.append(np.max([_rows_needed(x.mean, x.heat, _USUAL, _USUAL) for x in effects], axis=0))
-        counts.append(effects[0].counts)
-        roots.append(effects[0].roots)
-        sizes.append(len(effects[0].counts))
-    order = np.argsort(-np.concatenate(needs), kind="stable")
-    before = lambda x: np.append(0.0, np.cumsum(np.concatenate(x)[order]))
-    left = np.maximum(1 - before(roots) / max(float(np.sum(roots[0])), 1e-300), 0)
-    batch = np.maximum(np.append(np.concatenate(needs)[order], 0.0) * left, _SMALLEST)
-    total = before(counts) + batch
-    best = int(np.argmin(total))
-    if not total[best] < min(_LESS * total[0], num_data / _ENOUGH):
-        return None
-    chosen = np.zeros(len(order), bool)
-    chosen[order[:best]] = True
-    return np.split(chosen, np.cumsum(sizes)[:-1])
-
-
-def _rows_needed(
-    mean: Array | np.ndarray | float, heat: Array | np.ndarray | float, h: float, A: float
-) -> np.ndarray:
-    """Return the rows in a batch that keep s and the rise of a variance below their limits."""
-    return np.maximum(h * h * np.asarray(mean) / _QUIET, h * np.asarray(heat) / (2 * A * _HEATED))
 
 
 def _rounded(rows: float) -> int:

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,17 +56,14 @@ def tune_groups(
         batches = None
         if batch_size is not None or isinstance(data, Stream) or problem.num_data > FEW_ROWS:
             say(f"measuring the noise of rows, after {center.passes:.0f} passes")
-            of_rows = chart, frame
-            if wide:
-                of_rows = precision.widened(of_rows)
-            gradient = expansion(density, data, layout, pairs, *of_rows)
+            coordinates = precision.widened((chart, frame)) if wide else (chart, frame)
+            gradient = expansion(density, data, layout, pairs, *coordinates)
             batches = batches_of(gradient, data, columns, target, given=batch_size, seed=seed)
-            parts = lambda g: (g.posterior, g.chart, g.preconditioner)
-            in_chains = eqx.tree_at(parts, narrow(batches.gradient), (problem.density, chart, frame))
-            batches = dataclasses.replace(batches, narrow=in_chains)
+            batches = batches.narrowed(narrow(batches.gradient), problem.density, chart, frame)
     problem = dataclasses.replace(problem, density=target, init=frame.center)
     say(f"pilot run of the sampler, after {center.passes:.0f} passes")
-    pace = paced(problem, chart, frame, batches, key=key, seed=seed)
+    pilot = None if batches is None else batches.of_pilot
+    pace = paced(problem, chart, frame, pilot, key=key, seed=seed)
     if batches is not None:
         with precision.float64(wide):
             batches = batches.rechecked(pace.positions)

@@ -1,0 +1,47 @@
+"""The rows that a batch needs, and the levels whose rows are better used in every step."""
+
+import numpy as np
+from jaxtyping import Array, Bool
+
+from isotherm.gradients.arrow_variate import ArrowVariate
+from isotherm.tuning.groups.noise import LevelNoise, Moved
+
+SMALLEST = 32  # rows in a batch
+QUIET, HEATED = 0.15, 0.02  # limits of s, and of the rise of a variance by noise, as in `tuning.estimator`
+ENOUGH = 8  # all rows are used if a step would use more than one in this many
+USUAL = 0.7  # step size and friction by which it is decided which rows are used in every step
+_LESS = 0.7  # of the rows of a step, above which no rows are used in every step
+
+
+def rows_needed(
+    mean: Array | np.ndarray | float, heat: Array | np.ndarray | float, h: float, A: float
+) -> np.ndarray:
+    """Return the rows in a batch that keep s and the rise of a variance below their limits."""
+    return np.maximum(h * h * np.asarray(mean) / QUIET, h * np.asarray(heat) / (2 * A * HEATED))
+
+
+def few_rows(
+    gradient: ArrowVariate, noise: dict[Moved, LevelNoise], num_data: int
+) -> list[Bool[np.ndarray, " L"]] | None:
+    """Return for each factor the levels whose rows are best used in every step; `None` if there are none.
+
+    They are those that call for the largest batches. With their rows left out, all others are drawn more often.
+    """
+    needs, counts, roots, sizes = [], [], [], []
+    for number, factor in enumerate(gradient.sums.factors):
+        effects = [noise[Moved(number, j)] for j in range(factor.gradient.shape[1])]
+        needs.append(np.max([rows_needed(x.mean, x.heat, USUAL, USUAL) for x in effects], axis=0))
+        counts.append(effects[0].counts)
+        roots.append(effects[0].roots)
+        sizes.append(len(effects[0].counts))
+    order = np.argsort(-np.concatenate(needs), kind="stable")
+    before = lambda x: np.append(0.0, np.cumsum(np.concatenate(x)[order]))
+    left = np.maximum(1 - before(roots) / max(float(np.sum(roots[0])), 1e-300), 0)
+    batch = np.maximum(np.append(np.concatenate(needs)[order], 0.0) * left, SMALLEST)
+    total = before(counts) + batch
+    best = int(np.argmin(total))
+    if not total[best] < min(_LESS * total[0], num_data / ENOUGH):
+        return None
+    chosen = np.zeros(len(order), bool)
+    chosen[order[:best]] = True
+    return np.split(chosen, np.cumsum(sizes)[:-1])

@@ -194,7 +194,7 @@ def batches_of(
     preconditioner.
     """
     found, noise = _measured(gradient, data, density, given, seed)
-    chosen = few_rows(gradient, noise, num_rows(data)) if given is None else None
+    chosen = few_rows(noise, num_rows(data)) if given is None else None
     if chosen is None:
         return found
     used = np.any([levels[column] for levels, column in zip(chosen, columns, strict=True)], axis=0)

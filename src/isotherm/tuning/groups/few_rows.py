@@ -3,7 +3,6 @@
 import numpy as np
 from jaxtyping import Array, Bool
 
-from isotherm.gradients.arrow_variate import ArrowVariate
 from isotherm.tuning.groups.noise import LevelNoise, Moved
 
 SMALLEST = 32  # rows in a batch
@@ -20,16 +19,14 @@ def rows_needed(
     return np.maximum(h * h * np.asarray(mean) / QUIET, h * np.asarray(heat) / (2 * A * HEATED))
 
 
-def few_rows(
-    gradient: ArrowVariate, noise: dict[Moved, LevelNoise], num_data: int
-) -> list[Bool[np.ndarray, " L"]] | None:
+def few_rows(noise: dict[Moved, LevelNoise], num_data: int) -> list[Bool[np.ndarray, " _"]] | None:
     """Return for each factor the levels whose rows are best used in every step; `None` if there are none.
 
     They are those that call for the largest batches. With their rows left out, all others are drawn more often.
     """
     needs, counts, roots, sizes = [], [], [], []
-    for number, factor in enumerate(gradient.sums.factors):
-        effects = [noise[Moved(number, j)] for j in range(factor.gradient.shape[1])]
+    for factor in sorted({moved.factor for moved in noise}):
+        effects = [x for moved, x in noise.items() if moved.factor == factor]
         needs.append(np.max([rows_needed(x.mean, x.heat, USUAL, USUAL) for x in effects], axis=0))
         counts.append(effects[0].counts)
         roots.append(effects[0].roots)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree
 
 from isotherm import keys, tree
+from isotherm.centring import Charted
 from isotherm.data.plans import MinibatchPlan, WithReplacement
 from isotherm.gradients.arrow_variate import ArrowVariate
 from isotherm.gradients.control_variate import ControlVariate
@@ -41,7 +42,7 @@ class Kernel(Readable, eqx.Module):
     batch_size: int = eqx.field(static=True)
     minibatch: MinibatchPlan = WithReplacement()
     preconditioner: Preconditioner | None = None
-    constraint: Constraint | None = None
+    constraint: Constraint | Charted | None = None
 
     def init(self, position: PyTree, data: PyTree, *, key: Key[Array, ""]) -> State:
         """Return the state before the first step, its covariance seeded with a few batches of `data`."""

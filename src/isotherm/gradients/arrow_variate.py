@@ -44,11 +44,12 @@ class Between(Readable, eqx.Module):
 class Effects(Readable, eqx.Module):
     """Gradient and Hessian of the log-likelihood of all rows by the effects of one factor.
 
-    `leaf` is the position of its leaf of the parameters, and `column` that of the leaf of the rows with its levels.
+    `leaf` is the position of its leaf of the parameters, and `column` that of the leaf of the rows with its levels;
+    `None` if all rows share a single one.
     """
 
     leaf: int = eqx.field(static=True)
-    column: int = eqx.field(static=True)
+    column: int | None = eqx.field(static=True)
     gradient: Float[Array, "L q"]
     hessian: Float[Array, "L q q"]
     by_dense: Float[Array, "L q p"]

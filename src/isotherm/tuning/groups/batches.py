@@ -194,15 +194,15 @@ def batches_of(
     preconditioner.
     """
     found, noise = _measured(gradient, data, density, given, seed)
-    chosen = few_rows(noise, num_rows(data)) if given is None else None
-    if chosen is None:
+    chosen = few_rows(noise, num_rows(data)) if given is None else {}
+    if not chosen:
         return found
-    used = np.any([levels[column] for levels, column in zip(chosen, columns, strict=True)], axis=0)
-    factors = [i for i, levels in enumerate(chosen) if levels.any()]
+    used = np.any([levels[columns[i]] for i, levels in chosen.items()], axis=0)
+    named = [gradient.sums.factors[i].column for i in chosen]
     always = AlwaysUsed(
         taken(data, np.flatnonzero(used)),
-        tuple(gradient.sums.factors[i].column for i in factors),
-        tuple(jnp.asarray(chosen[i]) for i in factors),
+        tuple(column for column in named if column is not None),
+        tuple(jnp.asarray(levels) for levels in chosen.values()),
     )
     gradient = eqx.tree_at(lambda g: g.always, gradient, always, is_leaf=lambda x: x is None)
     again, _ = _measured(gradient, data, density, given, seed)
@@ -224,6 +224,8 @@ def _measured(
     worst, heating = dense_noise(gradient, drawn, N, seed=seed)
     noise = {}
     for number, factor in enumerate(gradient.sums.factors):
+        if factor.column is None:  # `dense_noise` sees it
+            continue
         effects = [Moved(number, j) for j in range(factor.gradient.shape[1])]
         noise |= {moved: level_noise(gradient, data, roots, scale, moved) for moved in effects}
         # The trace of the block of a level is no smaller than its largest eigenvalue.

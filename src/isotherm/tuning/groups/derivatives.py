@@ -100,7 +100,9 @@ class _StreamedBlocks(eqx.Module):
 
     def __call__(self, rows: PyTree, valid: Bool[Array, " n"], theta: PyTree) -> Blocks:
         layout, leaves = self.blocks.layout, jax.tree.leaves(rows)
-        index = [leaves[factor.column] for factor in layout.factors]
+        shared = jnp.zeros(valid.shape, jnp.int32)
+        columns = [factor.column for factor in layout.factors]
+        index = [shared if i is None else leaves[i] for i in columns]
         found = [
             pair.found(index[i], index[j]) for pair, (i, j) in zip(self.pairs, layout.pairs, strict=True)
         ]

@@ -19,13 +19,16 @@ def rows_needed(
     return np.maximum(h * h * np.asarray(mean) / QUIET, h * np.asarray(heat) / (2 * A * HEATED))
 
 
-def few_rows(noise: dict[Moved, LevelNoise], num_data: int) -> list[Bool[np.ndarray, " _"]] | None:
-    """Return for each factor the levels whose rows are best used in every step; `None` if there are none.
+def few_rows(noise: dict[Moved, LevelNoise], num_data: int) -> dict[int, Bool[np.ndarray, " _"]]:
+    """Return the levels whose rows are best used in every step, by factor; empty if there are none.
 
     They are those that call for the largest batches. With their rows left out, all others are drawn more often.
     """
     needs, counts, roots, sizes = [], [], [], []
-    for factor in sorted({moved.factor for moved in noise}):
+    factors = sorted({moved.factor for moved in noise})
+    if not factors:
+        return {}
+    for factor in factors:
         effects = [x for moved, x in noise.items() if moved.factor == factor]
         needs.append(np.max([rows_needed(x.mean, x.heat, USUAL, USUAL) for x in effects], axis=0))
         counts.append(effects[0].counts)
@@ -38,7 +41,8 @@ def few_rows(noise: dict[Moved, LevelNoise], num_data: int) -> list[Bool[np.ndar
     total = before(counts) + batch
     best = int(np.argmin(total))
     if not total[best] < min(_LESS * total[0], num_data / ENOUGH):
-        return None
+        return {}
     chosen = np.zeros(len(order), bool)
     chosen[order[:best]] = True
-    return np.split(chosen, np.cumsum(sizes)[:-1])
+    levels = zip(factors, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True)
+    return {factor: mask for factor, mask in levels if mask.any()}

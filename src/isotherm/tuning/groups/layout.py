@@ -175,14 +175,18 @@ class PairIndex(eqx.Module):
 def level_columns(layout: Layout, data: PyTree | Stream) -> list[Int[np.ndarray, " N"]]:
     """Return the numbers of the levels of all rows, by factor. Raises if one is too large."""
     columns = [factor.column for factor in layout.factors]
-    if isinstance(data, Stream):
-        read = [[np.asarray(jax.tree.leaves(block)[i]) for i in columns] for block in data.blocks()]
-        found = [np.concatenate(x) for x in zip(*read, strict=True)]
-    else:
-        found = [np.asarray(jax.tree.leaves(data)[i]) for i in columns]
-    for factor, column in zip(layout.factors, found, strict=True):
+    blocks = data.blocks() if isinstance(data, Stream) else [data]
+    read: list[list[np.ndarray]] = [[] for _ in columns]
+    for block in blocks:
+        leaves = jax.tree.leaves(block)
+        for found, i in zip(read, columns, strict=True):
+            # All rows share a single level if no column names one.
+            column = np.zeros(leaves[0].shape[0]) if i is None else np.asarray(leaves[i])
+            found.append(column.astype(np.int32, copy=False))
+    together = [np.concatenate(found) for found in read]
+    for factor, column in zip(layout.factors, together, strict=True):
         _check_levels(factor.name, factor.group.rows, column, factor.num_levels)
-    return [x.astype(np.int32, copy=False) for x in found]
+    return together
 
 
 def pair_index(
@@ -202,7 +206,7 @@ def pair_index(
     return PairIndex(first, second, starts, int(np.max(np.diff(starts))), own)
 
 
-def _check_levels(name: str, rows: str, values: Array | np.ndarray, levels: int) -> None:
+def _check_levels(name: str, rows: str | None, values: Array | np.ndarray, levels: int) -> None:
     low, high = int(np.min(values)), int(np.max(values))
     if low < 0 or high >= levels:
         rule = f"numbers of levels of `{name}`, from 0 to {levels - 1}"

@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from isotherm import tree
-from isotherm.arrow import Parts
 from isotherm.compilation import compile_quickly
 from isotherm.data.stream import Drawn, Stream, num_rows
 from isotherm.gradients.arrow_variate import AlwaysUsed, ArrowVariate, Natural
@@ -142,6 +141,7 @@ def _by_level(
 ) -> list[Float[np.ndarray, " L"]]:
     """Return the weighted sums over points of C / T of each level, the roots of its rows and their number."""
     dtype, factor = tree.dtype_of(gradient.anchor), gradient.sums.factors[moved.factor]
+    assert factor.column is not None
     f = _LevelSums(roots, _rest(gradient), factor.column, factor.gradient.shape[0])
     args = points, tree.put(scale, dtype), tree.put(weights, dtype)
     *noise, sums, counts = np.asarray(fold(f, data, *args, numbers_per_row=4 * weights.shape[1])).T
@@ -180,10 +180,11 @@ class _LevelSums(eqx.Module):
 def dense_noise(gradient: ArrowVariate, drawn: Drawn, num_data: int, *, seed: int) -> tuple[float, float]:
     """Return the largest eigenvalue of C and the largest E[(v^2 / T - 1) C], both over T, for batches of one row.
 
-    Both are of the outer and dense coordinates, by rows that the plan has drawn.
+    Both are of the outer and dense coordinates, and of effects that all rows share, by rows that the plan has drawn.
     """
     parts, anchor, T = gradient.preconditioner.parts, gradient.anchor, float(gradient.posterior.temperature)
-    index = _dense_index(parts, anchor)
+    blocks = [factor.leaf for factor in gradient.sums.factors if factor.column is None]
+    index = _places((*parts.outer, *parts.dense, *blocks), anchor)
     if len(index) == 0:
         return 0.0, 0.0
     rng, size = np.random.default_rng(seed), tree.size(anchor)
@@ -260,11 +261,11 @@ def _rest(gradient: ArrowVariate) -> Remainder:
     return Remainder(gradient.posterior, gradient.anchor, 2)
 
 
-def _dense_index(parts: Parts, like: PyTree) -> np.ndarray:
-    """Return the places of the outer and dense parameters in the ravelled ones."""
+def _places(leaves: tuple[int, ...], like: PyTree) -> np.ndarray:
+    """Return the places of some leaves in the ravelled parameters."""
     sizes = [x.size for x in jax.tree.leaves(like)]
     starts = np.cumsum([0, *sizes])
-    wanted = [np.arange(starts[i], starts[i + 1]) for i in (*parts.outer, *parts.dense)]
+    wanted = [np.arange(starts[i], starts[i + 1]) for i in leaves]
     return np.concatenate([*wanted, np.zeros(0, int)]).astype(int)
 
 

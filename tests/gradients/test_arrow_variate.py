@@ -1,5 +1,8 @@
 """Control variates for effects of groups: on all rows they are the plain density, and batches are unbiased."""
 
+import dataclasses
+import json
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,7 @@ import pytest
 
 from isotherm import tree
 from isotherm.centring import charted
+from isotherm.chains.stored import known_objects
 from isotherm.data.plans import WithReplacement
 from isotherm.gradients.arrow_variate import AlwaysUsed
 from isotherm.gradients.minibatch import FullData
@@ -16,6 +20,7 @@ from isotherm.preconditioner import in_coordinates
 from isotherm.records import Batch, Needs
 from isotherm.samplers import CCAdL
 from isotherm.sampling.warmup import prepared
+from isotherm.store import plain
 from isotherm.sums import precision
 from isotherm.tuning.groups.expansion import expansion
 from isotherm.tuning.groups.layout import layout_of, pair_index
@@ -150,6 +155,21 @@ def test_the_operator_is_the_mean_of_exact_contrasts(crossed):
         z = np.stack([tree.flat(jax.tree.map(lambda y, i=i: y[i], contrasts)) for i in range(16)])
         expected = z.T @ (z @ tree.flat(v)) / 16
         np.testing.assert_allclose(tree.flat(product) / 2, expected, rtol=1e-8, atol=1e-12)
+
+
+def test_a_kernel_is_stored_and_read_back(crossed):
+    """The density of the chains' coordinates is not stored: it follows from that of the free parameters."""
+    problem, gradient, _ = crossed
+    with precision.float64():
+        gradient = always_of(eqx.tree_at(lambda g: g.posterior, gradient, problem.density), problem.data, [1])
+        after = dataclasses.replace(problem, density=charted(problem.density, gradient.chart))
+        frame, sampler = gradient.preconditioner, CCAdL(0.1, 1.0)
+        kernel = Kernel(sampler, gradient, problem.num_data, 16, WithReplacement(), frame, gradient.chart)
+        node, arrays = plain.encode(kernel, known_objects(after))
+        assert plain.opaque(node) == []
+        again = plain.decode(json.loads(json.dumps(node)), arrays, known_objects(problem))
+        assert again.gradient.posterior is problem.density
+        assert eqx.tree_equal(again, kernel)
 
 
 @pytest.mark.slow

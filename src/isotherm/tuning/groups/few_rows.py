@@ -16,7 +16,8 @@ def rows_needed(
     mean: Array | np.ndarray | float, heat: Array | np.ndarray | float, h: float, A: float
 ) -> np.ndarray:
     """Return the rows in a batch that keep s and the rise of a variance below their limits."""
-    return np.maximum(h * h * np.asarray(mean) / QUIET, h * np.asarray(heat) / (2 * A * HEATED))
+    by_s, by_heat = h * h * np.asarray(mean) / QUIET, h * np.asarray(heat) / (2 * A * HEATED)
+    return np.asarray(np.maximum(by_s, by_heat))
 
 
 def few_rows(noise: dict[Moved, LevelNoise], num_data: int) -> dict[int, Bool[np.ndarray, " _"]]:

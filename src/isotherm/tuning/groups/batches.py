@@ -77,7 +77,7 @@ class Batches:
     plan: Weighted | WeightedBlocks
     worst: float
     heating: float
-    means: dict[Moved, Float[np.ndarray, " L"]]
+    means: dict[Moved, Float[np.ndarray, " _"]]
     less_noise: float
     passes: float
     given: int | None = None
@@ -229,8 +229,8 @@ def _measured(
         effects = [Moved(number, j) for j in range(factor.gradient.shape[1])]
         noise |= {moved: level_noise(gradient, data, roots, scale, moved) for moved in effects}
         # The trace of the block of a level is no smaller than its largest eigenvalue.
-        worst = max(worst, float(np.max(sum(noise[moved].mean for moved in effects))))
-        heating = max(heating, *(float(np.max(noise[moved].heat)) for moved in effects))
+        worst = float(np.maximum(worst, np.max(sum(noise[moved].mean for moved in effects))))
+        heating = float(np.maximum(heating, np.max([noise[moved].heat for moved in effects])))
     equal, weighted = (float(x[2]) for x in rows.noise())
     found = Batches(
         gradient=gradient,

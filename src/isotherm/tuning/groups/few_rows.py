@@ -9,15 +9,20 @@ SMALLEST = 32  # rows in a batch
 QUIET, HEATED = 0.15, 0.02  # limits of s, and of the rise of a variance by noise, as in `tuning.estimator`
 ENOUGH = 8  # all rows are used if a step would use more than one in this many
 USUAL = 0.7  # step size and friction by which it is decided which rows are used in every step
+_MOST = 2.0**31
 _LESS = 0.7  # of the rows of a step, above which no rows are used in every step
 
 
 def rows_needed(
     mean: Array | np.ndarray | float, heat: Array | np.ndarray | float, h: float, A: float
 ) -> np.ndarray:
-    """Return the rows in a batch that keep s and the rise of a variance below their limits."""
+    """Return the rows in a batch that keep s and the rise of a variance below their limits.
+
+    There are no more than 2^31, also where remainders are not finite.
+    """
     by_s, by_heat = h * h * np.asarray(mean) / QUIET, h * np.asarray(heat) / (2 * A * HEATED)
-    return np.asarray(np.maximum(by_s, by_heat))
+    rows = np.maximum(by_s, by_heat)
+    return np.where(rows < _MOST, rows, _MOST)
 
 
 def few_rows(noise: dict[Moved, LevelNoise], num_data: int) -> dict[int, Bool[np.ndarray, " _"]]:

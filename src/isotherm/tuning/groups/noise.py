@@ -57,6 +57,8 @@ class RemainderRoots(eqx.Module):
             return jnp.stack([away, away - here, away - here - change]) ** 2
 
         plain, first, second = jnp.sqrt(jnp.mean(jax.lax.map(probe, self.points), axis=0))
+        # Where a remainder is not finite, the noise of its level will not be, and steps use all rows.
+        plain, first, second = (jnp.where(jnp.isfinite(x), x, 0) for x in (plain, first, second))
         second = second if self.always is None else jnp.where(self.always.others(rows), second, 0)
         return tuple(x.astype(jnp.float32) for x in (plain, first, second))
 
@@ -204,6 +206,8 @@ def dense_noise(gradient: ArrowVariate, drawn: Drawn, num_data: int, *, seed: in
     profile = _profiles(gradient, rest, drawn.rows, put(weights), pair, where, put(T**0.5 * nodes))
     profile = np.asarray(profile, np.float64)
     heat = np.einsum("oks,s->k", profile, shares * (nodes**2 - 1))
+    if not (np.all(np.isfinite(moment)) and np.all(np.isfinite(heat))):
+        return np.inf, np.inf
     return float(np.linalg.eigvalsh(moment)[-1]) / T, float(max(0.0, np.max(heat))) / T
 
 

@@ -144,6 +144,7 @@ def test_batches_are_unbiased_and_their_contrasts_have_the_covariance_of_their_n
         assert abs(difference.mean()) < 4.5 * difference.std() / len(errors) ** 0.5
 
 
+@pytest.mark.slow
 def test_the_operator_is_the_mean_of_exact_contrasts(crossed):
     problem, gradient, _ = crossed
     with precision.float64():

@@ -35,6 +35,7 @@ def short_blocks(monkeypatch):
     monkeypatch.setattr(stream, "_SAMPLE", 8_000)
 
 
+@pytest.mark.slow
 def test_rows_of_a_stream_give_the_derivatives_of_arrays(short_blocks, quick_compilation):
     """Blocks of a crossed model: pairs are found by bisection where there are no numbers of pairs for all rows."""
     posterior, data, init = crossed_groups(rows=6000)

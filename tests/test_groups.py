@@ -53,7 +53,6 @@ def run(groups=None, data=None, init=None, prior=None, likelihood=None, **others
             },
             "levels are independent under the prior",
         ),
-        ({"batch_size": 8}, "`batch_size` must be left out if there are `groups`"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )

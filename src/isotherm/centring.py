@@ -23,8 +23,7 @@ from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
 from isotherm.arrow import Border, Parts
-from isotherm.deviations import Deviations
-from isotherm.deviations import prior_factor as prior_factor
+from isotherm.deviations import Deviations, prior_factor
 from isotherm.own_levels import OwnLevels
 from isotherm.posterior import Posterior
 from isotherm.readable import Readable
@@ -97,8 +96,9 @@ class _At(NamedTuple):
 class Charted(Readable, eqx.Module):
     """A constraint on parameters that chains move as the u_g of `centrings`; used in place of a `Constraint`.
 
-    `positive` says which outer parameters enter by their logarithm, and `outer` holds them at the center.
-    `head` is the center of the head. Centrings are in the order of the parts: the largest group is the last.
+    `positive` says which outer parameters enter by their logarithm, and `outer` holds them at the center. `head` is the
+    center of the head, and `own` says how rows find their levels. Centrings are in the order of the parts: the largest
+    group is the last.
     """
 
     constraint: Constraint | Deviations
@@ -107,6 +107,7 @@ class Charted(Readable, eqx.Module):
     positive: tuple[bool, ...] = eqx.field(static=True)
     outer: Float[Array, " o"]
     head: Float[Array, " h"]
+    own: OwnLevels
 
     def centred(self, free: PyTree) -> PyTree:
         """The free parameters, with b_g in the place of u_g."""
@@ -166,9 +167,9 @@ def outer_numbers(
     return jnp.where(which, jnp.log(jnp.where(which, constrained, 1)), plain)
 
 
-def charted(posterior: Posterior, chart: Charted, own: OwnLevels) -> Posterior:
+def charted(posterior: Posterior, chart: Charted) -> Posterior:
     """Return the density of the coordinates of the chains, for the `posterior` of the free parameters."""
-    likelihood, prior = ChartedLikelihood(posterior, chart, own), ChartedPrior(posterior, chart)
+    likelihood, prior = ChartedLikelihood(posterior, chart), ChartedPrior(posterior, chart)
     return Posterior(likelihood, prior, batched=True, temperature=posterior.temperature)
 
 
@@ -183,11 +184,10 @@ class ChartedLikelihood(Readable, eqx.Module):
 
     posterior: Posterior
     chart: Charted
-    own: OwnLevels
 
     def __call__(self, free: PyTree, rows: PyTree) -> Float[Array, " n"]:
         """Return one for each row."""
-        return self.own.row_log_likelihoods(self.posterior, self.chart.centred(free), rows)
+        return self.chart.own.row_log_likelihoods(self.posterior, self.chart.centred(free), rows)
 
 
 class ChartedPrior(Readable, eqx.Module):

@@ -11,6 +11,7 @@ from isotherm import keys, tree
 from isotherm.centring import Charted
 from isotherm.data.plans import MinibatchPlan, WithReplacement
 from isotherm.deviations import Deviations
+from isotherm.gradients.arrow_variate import ArrowVariate
 from isotherm.gradients.control_variate import ControlVariate
 from isotherm.gradients.minibatch import Gradient
 from isotherm.preconditioner import Preconditioner
@@ -98,7 +99,7 @@ class Kernel(Readable, eqx.Module):
         gradient = self.gradient
         if self.preconditioner is None:
             return gradient(position, batch, needs=needs, key=key)
-        if isinstance(gradient, ControlVariate) and gradient.preconditioner is not None:
+        if isinstance(gradient, ControlVariate | ArrowVariate) and gradient.preconditioner is not None:
             # The kernel's copy of the coordinates, so that the compiler sees that L v is needed once.
             gradient = eqx.tree_at(lambda g: g.preconditioner, gradient, self.preconditioner)
             return gradient(position, batch, needs=needs, key=key)

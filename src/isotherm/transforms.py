@@ -296,7 +296,7 @@ class OutsideSupportError(ValueError):
     """Parameters outside the support of their transforms."""
 
 
-def check_support(constraint: Constraint, params: PyTree, argument: str = "init") -> None:
+def check_support(constraint: Any, params: PyTree, argument: str = "init") -> None:
     """Raise if initial parameters are outside their support. The message names the leaf."""
     free = constraint.free(params)
     leaves = (jax.tree.leaves(x) for x in (free, constraint.constrained(free)))

@@ -84,6 +84,71 @@ def exact_moments_of_curve(rows, *, points=150):
     return {name: (mean[i], spread[i]) for name, i in at.items()}
 
 
+def logistic_groups(groups, rows_each, *, scale=0.5, features=2, seed=0):
+    """Return posterior, rows and start of a logistic regression with an effect of each group."""
+    import jax
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(seed)
+    level = np.repeat(np.arange(groups), rows_each).astype(np.int32)
+    x = rng.normal(size=(len(level), features)).astype(np.float32)
+    eta = -0.5 + x @ (0.3 * rng.normal(size=features)) + scale * rng.normal(size=groups)[level]
+    y = (rng.random(len(level)) < 1 / (1 + np.exp(-eta))).astype(np.float32)
+
+    def log_likelihood(q, row):
+        eta = q["a"] + row["x"] @ q["slopes"] + q["effect"][row["level"]]
+        return row["y"] * eta - jax.nn.softplus(eta)
+
+    def log_prior(q):
+        effects = -0.5 * jnp.sum((q["effect"] / q["tau"]) ** 2) - groups * jnp.log(q["tau"])
+        return effects - 0.02 * (jnp.sum(q["slopes"] ** 2) + q["a"] ** 2) - 0.5 * q["tau"] ** 2
+
+    transforms = {"a": None, "slopes": None, "effect": None, "tau": iso.Scale()}
+    posterior = iso.Posterior(
+        log_likelihood, log_prior, transforms=transforms, groups={"effect": iso.Group("level", scale="tau")}
+    )
+    init = {"a": 0.0, "slopes": np.zeros(features, np.float32), "effect": np.zeros(groups, np.float32)}
+    return posterior, {"x": x, "level": level, "y": y}, init | {"tau": 1.0}
+
+
+def crossed_groups(seed=0, rows=400, patients=12, sites=5):
+    """Return a logistic regression with intercepts and correlated slopes by patient, and intercepts by site."""
+    import jax
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(seed)
+    data = {
+        "x": rng.normal(size=(rows, 2)).astype(np.float32),
+        "patient": rng.integers(patients, size=rows).astype(np.int32),
+        "site": rng.integers(sites, size=rows).astype(np.int32),
+        "y": rng.integers(2, size=rows).astype(np.float32),
+    }
+
+    def log_likelihood(q, row):
+        own = q["by_patient"][row["patient"]]
+        eta = row["x"] @ q["slopes"] + own[0] + own[1] * row["x"][0] + q["by_site"][row["site"]]
+        return row["y"] * eta - jax.nn.softplus(eta)
+
+    def log_prior(q):
+        r = q["r"][0]
+        z = q["by_patient"] / q["sd"][None]
+        square = (z[:, 0] ** 2 + z[:, 1] ** 2 - 2 * r * z[:, 0] * z[:, 1]) / (1 - r**2)
+        value = -0.5 * jnp.sum(square) - patients * (0.5 * jnp.log(1 - r**2) + jnp.sum(jnp.log(q["sd"])))
+        value += -0.5 * jnp.sum((q["by_site"] / q["sd_site"]) ** 2) - sites * jnp.log(q["sd_site"])
+        return value - 0.5 * (jnp.sum(q["slopes"] ** 2) + jnp.sum(q["sd"] ** 2) + q["sd_site"] ** 2)
+
+    transforms = {"slopes": None, "by_patient": None, "by_site": None, "sd": iso.Scale()}
+    transforms |= {"sd_site": iso.Scale(), "r": iso.Correlations()}
+    groups = {
+        "by_patient": iso.Group("patient", scale="sd", correlations="r"),
+        "by_site": iso.Group("site", scale="sd_site"),
+    }
+    posterior = iso.Posterior(log_likelihood, log_prior, transforms=transforms, groups=groups)
+    init = {"slopes": np.zeros(2, np.float32), "by_patient": np.zeros((patients, 2), np.float32)}
+    init |= {"by_site": np.zeros(sites, np.float32), "sd": np.ones(2, np.float32), "sd_site": 1.0}
+    return posterior, data, init | {"r": np.zeros(1, np.float32)}
+
+
 def exact_moments(rows, *, points=120):
     """Return mean and sd of each parameter of `normal_groups`.
 

@@ -15,7 +15,7 @@ from isotherm.sums import precision
 from isotherm.sums.fold import Part
 from isotherm.tuning import metric, newton
 from isotherm.tuning.explore import explore
-from isotherm.tuning.probe import Probe, _bins, _spread_out
+from isotherm.tuning.probe import Probe, _spread_out, normal_bins
 from isotherm.tuning.sketch import sketch
 from isotherm.tuning.tickets import RowsInMemory
 from support.monte_carlo import LIMIT
@@ -147,7 +147,7 @@ def test_points_of_the_probe_reach_both_ends_of_every_coordinate():
     for seed in range(3):
         points = np.asarray(_spread_out(jnp.zeros(40), jnp.asarray(2.0), 8, jax.random.key(seed)))
         np.testing.assert_allclose(
-            np.sort(points, axis=0), 2 * np.repeat(_bins(8)[:, None], 40, axis=1), rtol=1e-6
+            np.sort(points, axis=0), 2 * np.repeat(normal_bins(8)[:, None], 40, axis=1), rtol=1e-6
         )
         assert (
             abs(np.corrcoef(points.T) - np.eye(40)).max() > 0.5
@@ -155,7 +155,7 @@ def test_points_of_the_probe_reach_both_ends_of_every_coordinate():
     z = np.random.default_rng(0).standard_normal(10**6)
     ends = np.quantile(z, np.arange(9) / 8)
     roots = [np.sqrt(np.mean(z[(z >= a) & (z <= b)] ** 2)) for a, b in pairwise(ends)]
-    np.testing.assert_allclose(np.abs(_bins(8)), roots, rtol=0.01)  # 10^6 / 8 numbers in each bin
+    np.testing.assert_allclose(np.abs(normal_bins(8)), roots, rtol=0.01)  # 10^6 / 8 numbers in each bin
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """Stored runs: the setup and the result."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import PyTree
 
+from isotherm.centring import Charted, ChartedLikelihood, charted
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup
 from isotherm.draws import Draws
@@ -18,8 +20,13 @@ from isotherm.store.saved import PASSES, RESULT, SETUP, Saved
 
 
 def known_objects(problem: Problem) -> dict[str, Any]:
-    """Return what a setup refers to but does not store, by name."""
+    """Return what a setup refers to but does not store, by name.
+
+    Of a density in the coordinates of groups only that of the free parameters is known: the coordinates are stored.
+    """
     posterior, density = problem.posterior, problem.density
+    if isinstance(density.log_likelihood, ChartedLikelihood):
+        density = density.log_likelihood.posterior
     return {
         "problem": problem,
         "posterior": posterior,
@@ -65,7 +72,13 @@ def read_setup(folder: RunFolder, problem: Problem, like: PyTree | None) -> Setu
     saved = folder.read(SETUP, "setup")
     if saved is None or plain.opaque(saved.node):
         return None
-    return decoded(folder.path / SETUP, saved, known_objects(problem), like)
+    setup = decoded(folder.path / SETUP, saved, known_objects(problem), like)
+    if not isinstance(setup.kernel.constraint, Charted):
+        return setup
+    # The problem is that of the free parameters, as it was before the warm-up.
+    density = charted(problem.density, setup.kernel.constraint)
+    there = dataclasses.replace(problem, density=density, init=setup.kernel.preconditioner.center)
+    return dataclasses.replace(setup, problem=there)
 
 
 def decoded(path: Path, saved: Saved, known: dict[str, Any] | None = None, like: PyTree | None = None) -> Any:

@@ -13,6 +13,7 @@ wrong gradient, so that its standard deviations are too small by the root of 1 +
 
 import dataclasses
 import math
+from typing import TypeGuard
 
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -21,7 +22,9 @@ from isotherm import tree
 from isotherm.chains.setup import Setup
 from isotherm.chains.starts import NormalStarts
 from isotherm.draws.record import Arithmetic
+from isotherm.gradients.arrow_variate import ArrowVariate
 from isotherm.gradients.control_variate import ControlVariate
+from isotherm.gradients.minibatch import Gradient
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import in_coordinates
 from isotherm.sums import precision
@@ -143,15 +146,20 @@ def _kernel_density(setup: Setup, density: Posterior) -> Posterior:
     Its matrix products have full precision here, also where a plain minibatch leaves it to the user's settings.
     """
     gradient = setup.kernel.gradient
-    if isinstance(gradient, ControlVariate) and gradient.refresh is None:
-        return gradient.expanded
-    return density
+    return gradient.expanded if _is_expanded(gradient) else density
+
+
+def _is_expanded(gradient: Gradient) -> TypeGuard[ControlVariate | ArrowVariate]:
+    """Return whether rows enter as remainders of an expansion around a point that stays."""
+    return isinstance(gradient, ArrowVariate) or (
+        isinstance(gradient, ControlVariate) and gradient.refresh is None
+    )
 
 
 def part_to_check(setup: Setup, rows_used: float, *, key: Key[Array, ""]) -> Part | None:
     """Return which rows a run that evaluated `rows_used` of them is checked on: all if it has control variates."""
     gradient, N = setup.kernel.gradient, setup.problem.num_data
-    if isinstance(gradient, ControlVariate) and gradient.refresh is None:
+    if _is_expanded(gradient):
         return None
     evaluations = 2 * (2 * len(_NODES) - 1 if _mode_is_known(setup) else len(_NODES)) + 2
     count = max(_FEWEST_ROWS, int(_SHARE * rows_used / evaluations))

@@ -92,7 +92,7 @@ def prepared(posterior: Posterior, data: PyTree, init: PyTree) -> Iterator[Probl
     on_host = [x for x in jax.tree.leaves(in_memory) if isinstance(x, np.ndarray)]
     wide = not jax.config.read("jax_enable_x64") and needs_float64(on_host)
     with precision.float64(wide):
-        grouped = bool(posterior.groups)  # steps use all rows then
+        grouped = bool(posterior.groups)  # rows of levels with few of them are used in every step
         yield prepare(
             posterior,
             data,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from isotherm.centring import prior_factor
+from isotherm.deviations import prior_factor
 from isotherm.groups import Group
 from isotherm.readable import Readable
 from isotherm.tables.families.base import Params, Rows

@@ -130,12 +130,12 @@ def _spread_out(
     often miss the end at which they are noisy.
     """
     size, dtype = tree.size(zero), tree.ravel(zero).dtype
-    bins = jnp.broadcast_to(jnp.asarray(_bins(count), dtype)[:, None], (count, size))
+    bins = jnp.broadcast_to(jnp.asarray(normal_bins(count), dtype)[:, None], (count, size))
     points = spread.astype(dtype) * jax.random.permutation(key, bins, axis=0, independent=True)
     return jax.vmap(lambda x: tree.unravel_like(x, zero))(points)
 
 
-def _bins(count: int) -> np.ndarray:
+def normal_bins(count: int) -> np.ndarray:
     """Return the root mean square, with its sign, of a standard normal number in each of `count` bins."""
     from scipy.special import ndtri  # SciPy comes with JAX
 

@@ -115,7 +115,7 @@ def test_in_the_coordinates_the_hessian_given_the_outer_parameters_is_the_identi
     center = Marginal(density, problem.data, layout, pairs, seed=0).center(theta)
     chart = _chart(problem, layout, pairs, center)
     frame = _frame(layout, pairs, center, chart)
-    target = charted(density, chart, layout.own)
+    target = charted(density, chart)
     zero = jnp.zeros(tree.size(theta))
     f = lambda v: target.log_density(frame.to_params(tree.unravel_like(v, theta)), problem.data)
     hessian = -np.asarray(jax.hessian(f)(zero))
@@ -157,7 +157,7 @@ def test_a_normal_model_is_isotropic_whatever_its_scales_are():
         center = Marginal(density, problem.data, layout, [], seed=0).center(start)
         chart = _chart(problem, layout, [], center)
         frame = _frame(layout, [], center, chart)
-        target = charted(density, chart, layout.own)
+        target = charted(density, chart)
         order, k, h = ordered(layout, start), layout.num_outer, layout.num_head
         for outer in ([0.0, 0.0], [-2.0, 1.0], [2.0, -2.0]):
             v0 = np.zeros(tree.size(start))

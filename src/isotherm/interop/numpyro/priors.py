@@ -84,8 +84,8 @@ class _Read(eqx.Module):
                 whole = lambda x, shape=shape: jnp.broadcast_to(x, shape).reshape(shape[0], -1)
                 normal[name] = whole(prior.loc), whole(prior.scale)
             if isinstance(prior, dist.MultivariateNormal) and len(shape) == 2:
-                tril = jnp.broadcast_to(prior.scale_tril, (*shape, shape[1]))
-                normal[name] = jnp.broadcast_to(prior.loc, shape), tril
+                tril = jnp.broadcast_to(jnp.asarray(prior.scale_tril), (*shape, shape[1]))
+                normal[name] = jnp.broadcast_to(jnp.asarray(prior.loc), shape), tril
             median = _median(prior)
             if median is not None:
                 medians[name] = jnp.asarray(median)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
+from isotherm.data.stream import Stream, some_rows
 from isotherm.errors import must
 from isotherm.own_levels import summed, taken
 from isotherm.posterior import Posterior
@@ -38,12 +39,15 @@ class Blocks(NamedTuple):
 
 
 def blocks(
-    posterior: Posterior, data: PyTree, theta: PyTree, layout: Layout, pairs: list[PairIndex]
+    posterior: Posterior, data: PyTree | Stream, theta: PyTree, layout: Layout, pairs: list[PairIndex]
 ) -> Blocks:
     """Return the derivatives at `theta`, as float64."""
     own = layout.num_dense + sum(factor.width for factor in layout.factors)
-    rows = {"rows": data, "pairs": [pair.of_rows for pair in pairs]}
     counts = tuple(len(pair.first) for pair in pairs)
+    if isinstance(data, Stream):
+        f = _StreamedBlocks(_Blocks(posterior, layout, counts), tuple(pairs))
+        return fold(f, data, theta, numbers_per_row=own * own)
+    rows = {"rows": data, "pairs": [pair.of_rows for pair in pairs]}
     return fold(_Blocks(posterior, layout, counts), rows, theta, numbers_per_row=own * own)
 
 
@@ -96,6 +100,23 @@ class _Blocks(eqx.Module):
         )
 
 
+class _StreamedBlocks(eqx.Module):
+    """The same for rows of a stream, whose pairs are found when a block is read."""
+
+    blocks: _Blocks
+    pairs: tuple[PairIndex, ...]
+
+    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], theta: PyTree) -> Blocks:
+        layout, leaves = self.blocks.layout, jax.tree.leaves(rows)
+        shared = jnp.zeros(valid.shape, jnp.int32)
+        columns = [factor.column for factor in layout.factors]
+        index = [shared if i is None else leaves[i] for i in columns]
+        found = [
+            pair.found(index[i], index[j]) for pair, (i, j) in zip(self.pairs, layout.pairs, strict=True)
+        ]
+        return self.blocks({"rows": rows, "pairs": found}, valid, theta)
+
+
 class OwnParameters(eqx.Module):
     """The parameters that a row depends on, as one vector: all dense leaves, and one level of each factor."""
 
@@ -136,11 +157,9 @@ class OwnParameters(eqx.Module):
         return self.layout.own.log_likelihood(self.posterior, structure.unflatten(leaves), levels, row)
 
 
-def check_own_levels(posterior: Posterior, data: PyTree, theta: PyTree, layout: Layout) -> None:
+def check_own_levels(posterior: Posterior, data: PyTree | Stream, theta: PyTree, layout: Layout) -> None:
     """Raise unless the log-likelihood of a row depends on its own level of each group, and on no other."""
-    count = min(_CHECKED, jax.tree.leaves(data)[0].shape[0])
-    index = np.unique(np.linspace(0, jax.tree.leaves(data)[0].shape[0] - 1, count).astype(int))
-    rows = jax.tree.map(lambda x: x[index], data)
+    rows, index = some_rows(data, _CHECKED)
     moved = jax.tree.map(lambda x: x + 0.1 * np.random.default_rng(x.size).standard_normal(x.shape), theta)
     moved = tree.put_like(tree.flat(moved), theta)
     own = OwnParameters(posterior, layout)

@@ -4,7 +4,9 @@ import dataclasses
 import math
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
@@ -131,10 +133,7 @@ def _factor(
     if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
         raise must(f"data.{group.rows}", "one integer for each row, the number of its level", values)
     levels = leaves[leaf].shape[0]
-    low, high = int(np.min(values)), int(np.max(values))
-    if low < 0 or high >= levels:
-        rule = f"numbers of levels of `{name}`, from 0 to {levels - 1}"
-        raise must(f"data.{group.rows}", rule, low if low < 0 else high)
+    _check_levels(name, group.rows, values, levels)
     return Factor(name, group, leaf, column, levels, math.prod(leaves[leaf].shape[1:]))
 
 
@@ -157,21 +156,66 @@ def _listed(names: list[str]) -> str:
     return f"There are {', '.join(names[:10])}{' and others' if len(names) > 10 else ''}."
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class PairIndex:
-    """The pairs of levels of two factors that occur together: their levels, and the pair of each row."""
+class PairIndex(eqx.Module):
+    """The pairs of levels of two factors that occur together, in the order of the second, and then of the first.
+
+    `of_rows` is the pair of each row; `None` for rows that are not in memory. Those of level j of the second factor
+    begin at `starts[j]`, and are `most` at most.
+    """
 
     first: Int[np.ndarray, " pairs"]
     second: Int[np.ndarray, " pairs"]
-    of_rows: Int[Array, " N"]
+    starts: Int[np.ndarray, " levels"]
+    most: int = eqx.field(static=True)
+    of_rows: Int[Array, " N"] | None
+
+    def found(self, first: Int[Array, " n"], second: Int[Array, " n"]) -> Int[Array, " n"]:
+        """Return the numbers of pairs that occur, by bisection."""
+        pairs, starts = jnp.asarray(self.first, jnp.int32), jnp.asarray(self.starts, jnp.int32)
+        low, high = starts[second], starts[second + 1]
+        for _ in range(self.most.bit_length()):
+            middle = (low + high) // 2
+            smaller = pairs[middle] < first
+            low, high = jnp.where(smaller, middle + 1, low), jnp.where(smaller, high, middle)
+        return low
 
 
-def pair_index(layout: Layout, data: PyTree, i: int, j: int) -> PairIndex:
-    """Return the pairs of factors `i` and `j`, ordered by the level of `j`."""
-    leaves = jax.tree.leaves(data)
-    columns = [layout.factors[k].column for k in (i, j)]
-    nothing = np.zeros(len(leaves[0]), np.int64)
-    first, second = (nothing if k is None else np.asarray(leaves[k], np.int64) for k in columns)
-    codes, of_rows = np.unique(second * layout.factors[i].num_levels + first, return_inverse=True)
+def level_columns(layout: Layout, data: PyTree | Stream) -> list[Int[np.ndarray, " N"]]:
+    """Return the numbers of the levels of all rows, by factor. Raises if one is too large."""
+    columns = [factor.column for factor in layout.factors]
+    blocks = data.blocks() if isinstance(data, Stream) else [data]
+    read: list[list[np.ndarray]] = [[] for _ in columns]
+    for block in blocks:
+        leaves = jax.tree.leaves(block)
+        for found, i in zip(read, columns, strict=True):
+            # All rows share a single level if no column names one.
+            column = np.zeros(leaves[0].shape[0]) if i is None else np.asarray(leaves[i])
+            found.append(column.astype(np.int32, copy=False))
+    together = [np.concatenate(found) for found in read]
+    for factor, column in zip(layout.factors, together, strict=True):
+        _check_levels(factor.name, factor.group.rows, column, factor.num_levels)
+    return together
+
+
+def pair_index(
+    layout: Layout,
+    data: PyTree | Stream,
+    i: int,
+    j: int,
+    columns: list[Int[np.ndarray, " N"]] | None = None,
+) -> PairIndex:
+    """Return the pairs of factors `i` and `j`. `columns` is what `level_columns` returns, if it is known."""
+    columns = level_columns(layout, data) if columns is None else columns
     levels = layout.factors[i].num_levels
-    return PairIndex(codes % levels, codes // levels, tree.put(of_rows, np.int32))
+    codes, of_rows = np.unique(columns[j].astype(np.int64) * levels + columns[i], return_inverse=True)
+    first, second = codes % levels, codes // levels
+    starts = np.searchsorted(second, np.arange(layout.factors[j].num_levels + 1))
+    own = None if isinstance(data, Stream) else tree.put(of_rows, np.int32)
+    return PairIndex(first, second, starts, int(np.max(np.diff(starts))), own)
+
+
+def _check_levels(name: str, rows: str | None, values: Array | np.ndarray, levels: int) -> None:
+    low, high = int(np.min(values)), int(np.max(values))
+    if low < 0 or high >= levels:
+        rule = f"numbers of levels of `{name}`, from 0 to {levels - 1}"
+        raise must(f"data.{rows}", rule, low if low < 0 else high)

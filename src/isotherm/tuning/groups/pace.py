@@ -18,10 +18,9 @@ from isotherm.chains.setup import Setup, at_temperature
 from isotherm.chains.starts import NormalStarts
 from isotherm.compilation import compile_quickly
 from isotherm.covariance import Diagonal
-from isotherm.data.plans import AllRows
-from isotherm.gradients.minibatch import FullData
 from isotherm.kernel import Kernel
 from isotherm.samplers import CCAdL
+from isotherm.tuning.groups.batches import Batches, Force, all_rows
 from isotherm.tuning.groups.curvature import largest_curvature
 
 STEP = 0.7  # step size times the stiffest frequency
@@ -36,7 +35,10 @@ _SLOWEST = 64  # most steps between draws
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How chains move. `widest` is the largest variance of an outer coordinate over that of the approximation."""
+    """How chains move. `widest` is the largest variance of an outer coordinate over that of the approximation.
+
+    `positions` are some of the pilot run.
+    """
 
     step_size: float
     friction: float
@@ -46,29 +48,41 @@ class Pace:
     stiffest: float
     widest: float
     passes: float
+    positions: Float[np.ndarray, "m d"]
 
 
 def kernel_of(
-    problem: Problem, chart: Charted, frame: ArrowPreconditioner, step_size: float, friction: float
+    problem: Problem,
+    chart: Charted,
+    frame: ArrowPreconditioner,
+    step_size: float,
+    friction: float,
+    force: Force,
 ) -> Kernel:
-    """Return the kernel with the gradient of all rows."""
+    """Return the kernel with this force."""
     mass = max(float(tree.size(frame.center)), _THERMAL_MASS)
     sampler = CCAdL(step_size, friction, covariance=Diagonal(), scheme="symmetric", thermal_mass=mass)
     return Kernel(
         at_temperature(sampler, problem.posterior),
-        FullData(problem.density),
+        force.gradient,
         problem.num_data,
-        problem.num_data,
-        AllRows(),
+        force.batch_size,
+        force.plan,
         frame,
         chart,
     )
 
 
 def paced(
-    problem: Problem, chart: Charted, frame: ArrowPreconditioner, *, key: Key[Array, ""], seed: int
+    problem: Problem,
+    chart: Charted,
+    frame: ArrowPreconditioner,
+    batches: Batches | None,
+    *,
+    key: Key[Array, ""],
+    seed: int,
 ) -> Pace:
-    """Return the pace. `problem` has the density of the coordinates of `chart`.
+    """Return the pace. `problem` has the density of the coordinates of `chart`. Steps use all rows without `batches`.
 
     Curvatures are taken where the pilot run has been furthest along each outer coordinate: the posterior of a scale
     with few levels is far from normal, and steps must be stable at its ends too.
@@ -76,21 +90,25 @@ def paced(
     T, passes = problem.temperature, 0.0
     rng = np.random.default_rng(seed)
     points = T**0.5 * rng.standard_normal((_RANDOM, tree.size(frame.center)))
-    stiffest, spent = largest_curvature(problem.density, problem.data, frame, points, seed=seed)
+    force_at = lambda h, A: (
+        all_rows(problem.density, problem.data) if batches is None else batches.force(h, A)
+    )
+    curved = (problem.density, problem.data, frame) if batches is None else batches.curved(seed)
+    stiffest, spent = largest_curvature(*curved, points, seed=seed)
     stiffest, passes, A, slow = max(1.0, stiffest), passes + spent, 0.7, 0.0
     for number in range(_PILOTS):
         h = STEP / math.sqrt(stiffest)
-        paths = _pilot(
-            problem, kernel_of(problem, chart, frame, h, A), frame, jax.random.fold_in(key, number)
-        )
-        passes += _CHAINS * (_BEFORE + _KEPT * _EVERY)
+        force = force_at(h, A)
+        kernel = kernel_of(problem, chart, frame, h, A, force)
+        paths = _pilot(problem, kernel, frame, jax.random.fold_in(key, number))
+        passes += _CHAINS * (_BEFORE + _KEPT * _EVERY) * force.batch_size / problem.num_data
         outer = _outer(frame, chart, paths)
         far = _furthest(outer)
         if len(far) == 0:  # all chains have failed
             stiffest *= 4
             continue
         points = _positions(frame, chart, paths, far)
-        found, spent = largest_curvature(problem.density, problem.data, frame, points, seed=seed)
+        found, spent = largest_curvature(*curved, points, seed=seed)
         passes, stiffest, slow = passes + spent, max(stiffest, found), _relaxation(outer) * h
         A = 1 / math.sqrt(_widest(outer, T))
         if STEP / math.sqrt(stiffest) > _SLOWER * h:
@@ -99,9 +117,10 @@ def paced(
     slowest = 1 / widest
     by_theory = max(A / slowest, 1 / A) / h
     relaxation = min(max(by_theory, slow / h), _SLOWEST / 2)
-    return Pace(
-        h, A, math.ceil(20 * relaxation), max(1, round(2 * relaxation)), relaxation, stiffest, widest, passes
-    )
+    burn_in, thinning = math.ceil(20 * relaxation), max(1, round(2 * relaxation))
+    ends = [(chain, _KEPT // 2 * (k + 1) - 1) for chain in range(_CHAINS) for k in range(2)]
+    some = _positions(frame, chart, paths, ends)
+    return Pace(h, A, burn_in, thinning, relaxation, stiffest, widest, passes, some)
 
 
 def _pilot(

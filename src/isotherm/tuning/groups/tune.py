@@ -13,17 +13,19 @@ from scipy import sparse
 
 from isotherm import tree
 from isotherm.arrow import ArrowPreconditioner, Border
-from isotherm.centring import Centring, Charted, charted, outer_numbers, prior_factor
+from isotherm.centring import Centring, Charted, charted, outer_numbers
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup
 from isotherm.chains.starts import NormalStarts
 from isotherm.data.stream import Stream
+from isotherm.deviations import Deviations, prior_factor
 from isotherm.draws.record import Arithmetic, Reason
-from isotherm.errors import must
 from isotherm.sums import precision
 from isotherm.transforms import Constraint
+from isotherm.tuning.groups.batches import FEW_ROWS, Batches, all_rows, batches_of
 from isotherm.tuning.groups.derivatives import check_own_levels
-from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, pair_index
+from isotherm.tuning.groups.expansion import expansion
+from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, level_columns, pair_index
 from isotherm.tuning.groups.marginal import MOVE, Center, Marginal
 from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
 from isotherm.tuning.newton import whitening
@@ -37,12 +39,6 @@ def tune_groups(
     `say` is called with a description of each stage.
     """
     began, posterior, data = time.perf_counter(), problem.posterior, problem.data
-    if isinstance(data, Stream):
-        raise must(
-            "data", "in memory if there are `groups`", f"a source of {problem.num_data} rows", error=TypeError
-        )
-    if batch_size is not None:
-        raise must("batch_size", "left out if there are `groups`, since steps use all rows", batch_size)
     layout = layout_of(posterior, problem.init, data)
     wide = problem.why_not_float64 is None
     seed = int(np.asarray(jax.random.key_data(key)).ravel()[-1])
@@ -50,27 +46,39 @@ def tune_groups(
         density = precision.widened(problem.density) if wide else problem.density
         start = precision.widened(problem.init) if wide else problem.init
         check_own_levels(density, data, start, layout)
-        pairs = [pair_index(layout, data, i, j) for i, j in layout.pairs]
+        columns = level_columns(layout, data)
+        pairs = [pair_index(layout, data, i, j, columns) for i, j in layout.pairs]
         say("finding the scales of the groups")
         center = Marginal(density, data, layout, pairs, seed=seed).center(start)
         chart = _chart(problem, layout, pairs, center)
         frame = _frame(layout, pairs, center, chart)
-    narrow = lambda x: _as_dtype(x, tree.dtype_of(problem.init))
-    chart, frame = narrow(chart), narrow(frame)
-    problem = dataclasses.replace(
-        problem, density=charted(problem.density, chart, layout.own), init=frame.center
-    )
+        narrow = lambda x: _as_dtype(x, tree.dtype_of(problem.init))
+        chart, frame = narrow(chart), narrow(frame)
+        target = charted(problem.density, chart)
+        batches = None
+        if batch_size is not None or isinstance(data, Stream) or problem.num_data > FEW_ROWS:
+            say(f"measuring the noise of rows, after {center.passes:.0f} passes")
+            coordinates = precision.widened((chart, frame)) if wide else (chart, frame)
+            gradient = expansion(density, data, layout, pairs, *coordinates)
+            batches = batches_of(gradient, data, columns, target, given=batch_size, seed=seed)
+            batches = batches.narrowed(narrow(batches.gradient), problem.density, chart, frame)
+    problem = dataclasses.replace(problem, density=target, init=frame.center)
     say(f"pilot run of the sampler, after {center.passes:.0f} passes")
-    pace = paced(problem, chart, frame, key=key, seed=seed)
+    pilot = None if batches is None else batches.of_pilot
+    pace = paced(problem, chart, frame, pilot, key=key, seed=seed)
+    if batches is not None:
+        with precision.float64(wide):
+            batches = batches.rechecked(pace.positions)
+    force = all_rows(target, data) if batches is None else batches.force(pace.step_size, pace.friction)
     why_not = problem.why_not_float64
     return Setup(
         problem=problem,
-        kernel=kernel_of(problem, chart, frame, pace.step_size, pace.friction),
+        kernel=kernel_of(problem, chart, frame, pace.step_size, pace.friction, force),
         starts=NormalStarts(frame, problem.temperature**0.5),
         burn_in=pace.burn_in,
         thinning=pace.thinning,
-        reasons=_reasons(layout, chart, center, pace),
-        passes=center.passes + pace.passes,
+        reasons=_reasons(layout, chart, center, pace, batches),
+        passes=center.passes + pace.passes + (0 if batches is None else 1 + batches.passes),
         seconds=time.perf_counter() - began,
         arithmetic=Arithmetic(str(tree.dtype_of(problem.init)), why_not_float64=why_not),
     )
@@ -112,7 +120,7 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
         )
     outer = outer_numbers(layout.parts, layout.positive, center.theta, params)
     head = layout.parts.split(center.theta)[1]
-    return Charted(constraint, tuple(centrings), layout.parts, layout.positive, outer, head)
+    return Charted(constraint, tuple(centrings), layout.parts, layout.positive, outer, head, layout.own)
 
 
 def _follow(
@@ -142,7 +150,7 @@ def _follow(
     return tree.put(slopes, dtype), tuple(borders)
 
 
-def _stretch(constraint: Constraint, layout: Layout, theta: PyTree) -> Float[np.ndarray, " o"]:
+def _stretch(constraint: Constraint | Deviations, layout: Layout, theta: PyTree) -> Float[np.ndarray, " o"]:
     """Return by how much the outer numbers of a chart grow if a free outer parameter grows by `MOVE`."""
     outer, head, group = layout.parts.split(theta)
 
@@ -237,7 +245,9 @@ def _as_dtype(x: PyTree, dtype: np.dtype) -> PyTree:
     return jax.tree.map(one, x)
 
 
-def _reasons(layout: Layout, chart: Charted, center: Center, pace: Pace) -> tuple[Reason, ...]:
+def _reasons(
+    layout: Layout, chart: Charted, center: Center, pace: Pace, batches: Batches | None
+) -> tuple[Reason, ...]:
     sizes = ", ".join(f"{factor.name} {factor.num_levels}" for factor in layout.factors)
     forms = [
         Reason(
@@ -249,13 +259,12 @@ def _reasons(layout: Layout, chart: Charted, center: Center, pace: Pace) -> tupl
     ]
     found = f"marginal mode of the scales, {center.passes:.0f} passes"
     stiff = f"{STEP:g} divided by the frequency of the stiffest direction, {math.sqrt(pace.stiffest):.2g}"
+    by_rows = (Reason("gradient", "all rows", f"there are no more than {FEW_ROWS}"),)
     return (
         Reason("center", f"within {center.distance:.2g} sd", found),
         Reason("preconditioner", "arrow", f"levels are independent given the rest: {sizes}"),
         *forms,
-        Reason(
-            "gradient", "all rows", "the noise of single rows is large for the levels that they belong to"
-        ),
+        *(by_rows if batches is None else batches.reasons(pace.step_size, pace.friction)),
         Reason("step_size", f"{pace.step_size:.3g}", stiff),
         Reason(
             "friction",

@@ -31,6 +31,8 @@ HEAD = "| posterior | error, median | 99 % | largest, MC errors | ratio of sds |
 
 def compared(name: str, draws: iso.Draws, seconds: float, reference: Reference) -> str:
     """Return a line of the table."""
+    if not draws.complete.any():
+        return f"| {name} | | | | | | | {seconds:.0f} | {draws.summary().verdict} |"
     rows = iter(draws.summary().rows)
     distances, errors, ratios, common = [], [], [], []
     worst = 0.0

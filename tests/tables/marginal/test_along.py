@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import isotherm as iso
+from isotherm.tables.marginal import means
 from isotherm.tables.marginal.means import row_error
 from support.made_effects import MIXED, drawn, rows
 from support.made_forecast import expected, made_forecast, table
@@ -103,6 +104,15 @@ def test_the_error_from_the_choice_of_rows_is_that_of_sampling_without_replaceme
     assert "averaged over 50 of 4,000 rows" in str(found)
     assert "the choice of rows adds an error" in str(T.effects(made_forecast("poisson"), NEW, "sex", rows=3))
     assert np.all(T.effects(draws, NEW, "sex", rows=None).row_error == 0)
+
+
+def test_rows_in_parts_give_the_same_averages(monkeypatch):
+    draws = made_forecast("softmax")
+    whole = T.effects(draws, NEW, "sex")
+    monkeypatch.setattr(means, "_AT_ONCE", 14)
+    parts = T.effects(draws, NEW, "sex")
+    np.testing.assert_allclose(parts.samples, whole.samples, rtol=1e-5)
+    np.testing.assert_allclose(parts.row_error, whole.row_error, rtol=1e-5)
 
 
 def test_rows_with_a_missing_value_or_a_level_of_their_own_are_left_out():

@@ -179,8 +179,8 @@ def effects(
         values = values_along(model, given, column, list(dict.fromkeys(x for pair in pairs for x in pair)))
     given = fewer(given, len(values)) if rows == ROWS else given
     typical = given if others == "average" else typical_row(model, given)
-    columns = typical.with_column(column, as_column(model, column, values))
-    found = averages(model, some_draws(draws), columns, len(values), of)
+    placed = as_column(model, column, values)
+    found = averages(model, some_draws(draws), typical, column, placed, of)
     over = interval_of(found.draws, interval)
     made = Effects(
         column,

@@ -45,11 +45,6 @@ class Given:
         """The share of the table that is not among the rows, by which the variance of a mean over rows shrinks."""
         return 1 - len(self) / max(self.num_table_rows, 1)
 
-    def with_column(self, name: str, values: np.ndarray) -> Columns:
-        """Return all rows once for each of `values`, one after the other, with this value in the column."""
-        repeated = {key: np.concatenate([x] * len(values)) for key, x in self.columns.items()}
-        return repeated | {name: np.repeat(values, len(self))}
-
 
 def open_source(model: Fitted, source: Any) -> Table:
     """Return the table as the model reads it: text as numbers, and expressions as columns."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from isotherm.errors import must
 from isotherm.tables.checks import as_numbers
@@ -70,9 +70,9 @@ def numbers_of(given: Given, column: str) -> Float[np.ndarray, " n"]:
     return as_numbers(given.columns[column]).astype(np.float64)
 
 
-def as_column(model: Fitted, column: str, values: Sequence[Any]) -> np.ndarray:
-    """Return values as an array that the model reads."""
-    return np.array(values, object if column in known_levels(model) else np.float64)
+def as_column(model: Fitted, column: str, values: Sequence[Any]) -> Shaped[np.ndarray, "value 1"]:
+    """Return values as an array that the model reads, one set of rows for each."""
+    return np.array(values, object if column in known_levels(model) else np.float64)[:, None]
 
 
 def _grid(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " G"]:

@@ -5,18 +5,19 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from isotherm.draws import Draws
 from isotherm.errors import must
 from isotherm.prediction.blocks import chosen, in_a_row
 from isotherm.tables.fitted import Fitted
-from isotherm.tables.marginal.given import encoded
+from isotherm.tables.marginal.given import Given, encoded
 from isotherm.tables.new_rows import NewRows
 from isotherm.tables.replicated import blocks_of
 from isotherm.tables.table import Columns
 
 MOST_DRAWS = 1000  # evenly spaced: enough for the ends of intervals
+_AT_ONCE = 200_000  # rows times sets that are in memory
 
 
 class Averages(NamedTuple):
@@ -47,14 +48,35 @@ def some_draws(draws: Draws) -> dict[str, np.ndarray]:
 def averages(
     model: Fitted,
     params: Mapping[str, np.ndarray],
-    columns: Columns,
-    sets: int,
+    given: Given,
+    column: str,
+    values: Shaped[np.ndarray, "set row"],
     of: str | None = None,
 ) -> Averages:
-    """Return the means over rows and over draws. `columns` hold the rows of all sets, one set after the other.
+    """Return the means over rows and over draws of the given rows, once for each set of values of a column.
 
-    They are of the expected responses, or of the parameter `of` that depends on the row.
+    They are of the expected responses, or of the parameter `of` that depends on the row. `values` may have one row,
+    which stands for all.
     """
+    sets, count = len(values), len(given)
+    every = np.broadcast_to(values, (sets, count))
+    step = max(1, _AT_ONCE // sets)
+    parts = []
+    for begin in range(0, count, step):
+        which = slice(begin, begin + step)
+        columns = {name: np.concatenate([x[which]] * sets) for name, x in given.columns.items()}
+        parts.append(_of_part(model, params, columns | {column: every[:, which].ravel()}, sets, of))
+    if len(parts) == 1:
+        return parts[0]
+    weights = [part.rows.shape[1] / count for part in parts]
+    draws = sum(weight * part.draws for weight, part in zip(weights, parts, strict=True))
+    return Averages(np.asarray(draws), np.concatenate([part.rows for part in parts], axis=1))
+
+
+def _of_part(
+    model: Fitted, params: Mapping[str, np.ndarray], columns: Columns, sets: int, of: str | None
+) -> Averages:
+    """Return what `averages` does for some rows; `columns` hold those of all sets, one set after the other."""
     rows = dataclasses.replace(encoded(model, columns), y=None)
     count = len(rows.x) // sets
     totals: np.ndarray | None = None

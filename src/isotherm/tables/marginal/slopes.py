@@ -136,8 +136,6 @@ def _slope(
     step = _STEP * sd
     # Both ends stay within the column, beyond which an expression such as log(x) may not be defined.
     below = np.clip(x - step, low, max(high - 2 * step, low))
-    columns = {key: np.concatenate([values] * 2) for key, values in given.columns.items()}
-    columns[name] = np.concatenate([below, below + 2 * step])
-    found = averages(model, params, columns, 2)
+    found = averages(model, params, given, name, np.stack([below, below + 2 * step]))
     change = lambda pair: (pair[1] - pair[0]) / (2 * step)
     return change(np.moveaxis(found.draws, 1, 0)), change(found.rows), sd

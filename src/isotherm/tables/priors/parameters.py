@@ -93,8 +93,9 @@ def _auxiliary(
 def _in_units(standard: Standardized, b: Float[np.ndarray, "draw ..."]) -> np.ndarray:
     """Return coefficients per unit of the columns, in 64 bits: as `standard(b)`."""
     center, scale = (np.asarray(x, np.float64) for x in (standard.center, standard.scale))
+    origin, unit = float(standard.origin), float(standard.unit)
     if not standard.has_intercept:
-        return np.asarray(standard.unit * b / scale)
-    slopes = standard.unit * b[..., 1:] / scale
-    intercept = standard.origin + standard.unit * b[..., :1] - np.sum(slopes * center, axis=-1, keepdims=True)
+        return unit * b / scale
+    slopes = unit * b[..., 1:] / scale
+    intercept = origin + unit * b[..., :1] - np.sum(slopes * center, axis=-1, keepdims=True)
     return np.concatenate([intercept, slopes], axis=-1)

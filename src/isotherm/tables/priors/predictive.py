@@ -149,8 +149,7 @@ def _lines(model: Fitted, params: Mapping[str, np.ndarray], table: Source, seed:
     special = model.special(with_target=False).values()
     for name in [x for x in names if x not in special][:_MOST_COLUMNS]:
         values = values_along(model, given, name, None)
-        columns = typical.with_column(name, as_column(model, name, values))
-        draws = averages(model, few, columns, len(values)).draws
+        draws = averages(model, few, typical, name, as_column(model, name, values)).draws
         yield PriorLines(name, values, draws if draws.ndim == 2 else draws[..., -1])
 
 

@@ -96,9 +96,9 @@ class _At(NamedTuple):
 class Charted(Readable, eqx.Module):
     """A constraint on parameters that chains move as the u_g of `centrings`; used in place of a `Constraint`.
 
-    `positive` says which outer parameters enter by their logarithm, and `outer` holds them at the center. `head` is the
-    center of the head, and `own` says how rows find their levels. Centrings are in the order of the parts: the largest
-    group is the last.
+    `positive` says which outer parameters enter by their logarithm, and `outer` holds them at the center. `head` is
+    the center of the head, and `own` says how rows find their levels. Centrings are in the order of the parts: the
+    largest group is the last.
     """
 
     constraint: Constraint | Deviations

@@ -162,7 +162,7 @@ def test_a_kernel_is_stored_and_read_back(crossed):
     """The density of the chains' coordinates is not stored: it follows from that of the free parameters."""
     problem, gradient, _ = crossed
     with precision.float64():
-        gradient = always_of(eqx.tree_at(lambda g: g.posterior, gradient, problem.density), problem.data, [1])
+        gradient = dataclasses.replace(always_of(gradient, problem.data, [1]), posterior=problem.density)
         after = dataclasses.replace(problem, density=charted(problem.density, gradient.chart))
         frame, sampler = gradient.preconditioner, CCAdL(0.1, 1.0)
         kernel = Kernel(sampler, gradient, problem.num_data, 16, WithReplacement(), frame, gradient.chart)

@@ -1,6 +1,6 @@
 """Multilevel NumPyro models from the default start, beside NumPyro's NUTS.
 
-python benchmarks/hierarchical.py [schools] [crossed] [slopes] [poisson] [poisson_python] [--rows 10000] [--groups 100]
+python benchmarks/hierarchical.py [schools] [crossed] [slopes] [poisson] [poisson_python] [--rows N] [--groups N]
 """
 
 import argparse

@@ -47,7 +47,7 @@ class Asked:
         texts = [model] if isinstance(model, str) else model
         if isinstance(texts, Family) or (isinstance(model, str) and "~" not in model):
             if family is not None:
-                raise must("family", "left out unless `model` is a formula", family)
+                raise must("model", 'a formula such as "y ~ x", since there is a family beside it', model)
             if target is None:
                 raise must("target", 'the name of a column, or `model` a formula such as "y ~ x"', target)
             return Asked(model, target, special, features, exclude)  # pyrefly: ignore

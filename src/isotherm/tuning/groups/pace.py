@@ -22,13 +22,15 @@ from isotherm.data.plans import AllRows
 from isotherm.gradients.minibatch import FullData
 from isotherm.kernel import Kernel
 from isotherm.samplers import CCAdL
-from isotherm.tuning.groups.curvature import largest_curvature
+from isotherm.tuning.groups.curvature import largest_curvature, log_densities
 
 STEP = 0.7  # step size times the stiffest frequency
 _THERMAL_MASS = 100.0  # smallest
 # Of a pilot run: chains, positions, steps between them, and steps before them.
 _CHAINS, _KEPT, _EVERY, _BEFORE = 4, 100, 3, 100
 _RANDOM, _EXTREME = 2, 12  # points at which curvatures are taken: at random, and most of those far out
+_BEYOND = 1.3  # how much further out than a pilot run a long run comes, and ...
+_REACHED = 7.0  # ... the fall of the log-density over T there, up to which it does
 _SLOWER, _PILOTS = 0.8, 3  # a step that is shorter by this needs another pilot run; most of these
 _WIDEST = 20.0  # largest variance of a scale, in units of its normal approximation, that friction allows for
 _SLOWEST = 64  # most steps between draws
@@ -70,8 +72,8 @@ def paced(
 ) -> Pace:
     """Return the pace. `problem` has the density of the coordinates of `chart`.
 
-    Curvatures are taken where the pilot run has been furthest along each outer coordinate: the posterior of a scale
-    with few levels is far from normal, and steps must be stable at its ends too.
+    Curvatures are taken beyond where the pilot run has been furthest along each outer coordinate: the posterior of a
+    scale with few levels is far from normal, and steps must be stable at its ends too.
     """
     T, passes = problem.temperature, 0.0
     rng = np.random.default_rng(seed)
@@ -89,7 +91,7 @@ def paced(
         if len(far) == 0:  # all chains have failed
             stiffest *= 4
             continue
-        points = _positions(frame, chart, paths, far)
+        points = _beyond(problem, frame, _positions(frame, chart, paths, far))
         found, spent = largest_curvature(problem.density, problem.data, frame, points, seed=seed)
         passes, stiffest, slow = passes + spent, max(stiffest, found), _relaxation(outer) * h
         A = 1 / math.sqrt(_widest(outer, T))
@@ -167,6 +169,21 @@ def _positions(
     params = jax.tree.map(lambda x: tree.put(np.stack([np.asarray(x[i, j]) for i, j in where])), paths)
     v = _from_params(frame, chart, params)
     return np.stack([tree.flat(jax.tree.map(lambda x, k=k: x[k], v)) for k in range(len(where))])
+
+
+def _beyond(
+    problem: Problem, frame: ArrowPreconditioner, points: Float[np.ndarray, "m d"]
+) -> Float[np.ndarray, "m d"]:
+    """Return the points moved further out along the outer coordinates, where a long run is likely to come."""
+    parts, center = frame.parts, frame.center
+    outer, head, group = parts.split(center)
+    ones = parts.joined(jnp.ones_like(outer), jnp.zeros_like(head), jnp.zeros_like(group), center)
+    moved = np.where(tree.flat(ones) > 0, _BEYOND * points, points)
+    both = np.concatenate([points, moved])
+    values = log_densities(problem.density, problem.data, frame, both)
+    with np.errstate(invalid="ignore"):
+        likely = values[: len(points)] - values[len(points) :] < _REACHED * problem.temperature
+    return np.where(likely[:, None], moved, points)
 
 
 def _widest(outer: Float[np.ndarray, "chain draw o"], T: float) -> float:

@@ -24,9 +24,8 @@ from isotherm.sums import precision
 from isotherm.transforms import Constraint
 from isotherm.tuning.groups.derivatives import check_own_levels
 from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, pair_index
-from isotherm.tuning.groups.marginal import MOVE, Center, Marginal
+from isotherm.tuning.groups.marginal import MOVE, Center, Marginal, spread_of
 from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
-from isotherm.tuning.newton import whitening
 
 
 def tune_groups(
@@ -201,7 +200,7 @@ def _frame(
     put = lambda x: tree.put(x, dtype)
     group = layout.factors[-1]
     if layout.num_outer:
-        outer_root, outer_inverse = whitening(center.curvature, 0.0, 1e-16)
+        outer_root, outer_inverse = spread_of(center.curvature)
     else:
         outer_root = outer_inverse = np.zeros((0, 0))
     if group.group.scale is not None:  # the chart lets levels follow the head

@@ -1,4 +1,4 @@
-"""The largest curvature of U at points of the posterior, in coordinates where it is about 1."""
+"""U and its largest curvature at points of the posterior, in coordinates where the curvature is about 1."""
 
 import equinox as eqx
 import jax
@@ -53,8 +53,27 @@ def largest_curvature(
     return max((float(x[-1]) for x in found), default=1.0), passes
 
 
+def log_densities(
+    posterior: Posterior, data: PyTree, frame: Preconditioner, points: Float[np.ndarray, "m d"]
+) -> Float[np.ndarray, " m"]:
+    """Return the log-density at points of v."""
+    thetas = _params(frame, tree.put_like(points, frame.center))
+    return fold(_Values(posterior), data, thetas) + np.asarray(_prior_values(posterior, thetas), np.float64)
+
+
 def _unit(x: np.ndarray) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+class _Values(eqx.Module):
+    """The log-likelihood of a block at each of some points."""
+
+    posterior: Posterior
+
+    @exact
+    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], thetas: PyTree) -> Float[Array, " m"]:
+        total = lambda theta: jnp.sum(jnp.where(valid, self.posterior.row_log_likelihoods(theta, rows), 0))
+        return jax.lax.map(total, thetas)
 
 
 class _Products(eqx.Module):
@@ -72,6 +91,11 @@ class _Products(eqx.Module):
 def _prior_products(posterior: Posterior, thetas: PyTree, directions: PyTree) -> PyTree[Array]:
     f = jax.grad(posterior.prior_log_density)
     return jax.lax.map(lambda x: jax.jvp(f, (x[0],), (x[1],))[1], (thetas, directions))
+
+
+@compile_quickly
+def _prior_values(posterior: Posterior, thetas: PyTree) -> Float[Array, " m"]:
+    return jax.lax.map(posterior.prior_log_density, thetas)
 
 
 @compile_quickly

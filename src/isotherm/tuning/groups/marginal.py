@@ -26,11 +26,11 @@ from isotherm.sums.precision import exact
 from isotherm.tuning.groups.derivatives import blocks, prior_blocks
 from isotherm.tuning.groups.factor import Arrow, Inner, arrow
 from isotherm.tuning.groups.layout import Layout, PairIndex
-from isotherm.tuning.newton import whitening
 
 _SAMPLES = 16  # over which the gradient of the marginal is averaged: half of them, and their reflections
 _NEAR, _MOST = 0.03, 60  # the conditional mode is found to this (rms, in sd); most evaluations spent on it
 _CLOSE, _ROUNDS = 0.2, 15  # the mode of the marginal, and most rounds
+_WIDEST = 1.5  # largest standard deviation of an outer parameter
 MOVE, _FAR = 0.05, 1.0  # of an outer parameter: by which derivatives are taken, and the longest step
 
 
@@ -81,7 +81,7 @@ class Marginal:
         for _ in range(_ROUNDS):
             if curvature is None:
                 curvature, fresh = self._curvature(theta, here, gradient), True
-            root, _ = whitening(curvature, 0.0, 1e-16)
+            root, _ = spread_of(curvature)
             step = root @ (root.T @ gradient)
             distance = float(np.linalg.norm(root.T @ gradient)) / k**0.5
             if distance < _CLOSE:
@@ -187,6 +187,17 @@ def _joined(parts: Parts, outer: np.ndarray, head: np.ndarray, group: np.ndarray
             leaves[i] = tree.put(vector[start : start + x.size].reshape(x.shape), x.dtype)
             start += x.size
     return structure.unflatten(leaves)
+
+
+def spread_of(curvature: Float[np.ndarray, "o o"]) -> tuple[np.ndarray, np.ndarray]:
+    """Return W with W W' the inverse of a curvature, made positive, and the inverse of W.
+
+    Scales and correlations are free numbers of order 1, whose posterior is no wider than `_WIDEST`. The curvature at
+    an inflection of the density says that it is.
+    """
+    values, vectors = np.linalg.eigh(curvature)
+    sd = np.minimum(np.maximum(np.abs(values), 1e-300) ** -0.5, _WIDEST)
+    return (vectors * sd) @ vectors.T, (vectors / sd) @ vectors.T
 
 
 class _OuterGradients(eqx.Module):

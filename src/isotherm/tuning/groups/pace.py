@@ -19,15 +19,19 @@ from isotherm.chains.starts import NormalStarts
 from isotherm.compilation import compile_quickly
 from isotherm.covariance import Diagonal
 from isotherm.kernel import Kernel
+from isotherm.posterior import Posterior
+from isotherm.preconditioner import Preconditioner
 from isotherm.samplers import CCAdL
 from isotherm.tuning.groups.batches import Batches, Force, all_rows
-from isotherm.tuning.groups.curvature import largest_curvature
+from isotherm.tuning.groups.curvature import largest_curvature, log_densities
 
 STEP = 0.7  # step size times the stiffest frequency
 _THERMAL_MASS = 100.0  # smallest
 # Of a pilot run: chains, positions, steps between them, and steps before them.
 _CHAINS, _KEPT, _EVERY, _BEFORE = 4, 100, 3, 100
 _RANDOM, _EXTREME = 2, 12  # points at which curvatures are taken: at random, and most of those far out
+_BEYOND = 1.3  # how much further out than a pilot run a long run comes, and ...
+_REACHED = 7.0  # ... the fall of the log-density over T there, up to which it does
 _SLOWER, _PILOTS = 0.8, 3  # a step that is shorter by this needs another pilot run; most of these
 _WIDEST = 20.0  # largest variance of a scale, in units of its normal approximation, that friction allows for
 _SLOWEST = 64  # most steps between draws
@@ -84,8 +88,8 @@ def paced(
 ) -> Pace:
     """Return the pace. `problem` has the density of the coordinates of `chart`. Steps use all rows without `batches`.
 
-    Curvatures are taken where the pilot run has been furthest along each outer coordinate: the posterior of a scale
-    with few levels is far from normal, and steps must be stable at its ends too.
+    Curvatures are taken beyond where the pilot run has been furthest along each outer coordinate: the posterior of a
+    scale with few levels is far from normal, and steps must be stable at its ends too.
     """
     T, passes = problem.temperature, 0.0
     rng = np.random.default_rng(seed)
@@ -107,7 +111,7 @@ def paced(
         if len(far) == 0:  # all chains have failed
             stiffest *= 4
             continue
-        points = _positions(frame, chart, paths, far)
+        points = _beyond(curved, frame, _positions(frame, chart, paths, far))
         found, spent = largest_curvature(*curved, points, seed=seed)
         passes, stiffest, slow = passes + spent, max(stiffest, found), _relaxation(outer) * h
         A = 1 / math.sqrt(_widest(outer, T))
@@ -186,6 +190,24 @@ def _positions(
     params = jax.tree.map(lambda x: tree.put(np.stack([np.asarray(x[i, j]) for i, j in where])), paths)
     v = _from_params(frame, chart, params)
     return np.stack([tree.flat(jax.tree.map(lambda x, k=k: x[k], v)) for k in range(len(where))])
+
+
+def _beyond(
+    curved: tuple[Posterior, PyTree, Preconditioner],
+    frame: ArrowPreconditioner,
+    points: Float[np.ndarray, "m d"],
+) -> Float[np.ndarray, "m d"]:
+    """Return the points moved further out along the outer coordinates, where a long run is likely to come."""
+    temperature = float(curved[0].temperature)
+    parts, center = frame.parts, frame.center
+    outer, head, group = parts.split(center)
+    ones = parts.joined(jnp.ones_like(outer), jnp.zeros_like(head), jnp.zeros_like(group), center)
+    moved = np.where(tree.flat(ones) > 0, _BEYOND * points, points)
+    both = np.concatenate([points, moved])
+    values = log_densities(*curved, both)
+    with np.errstate(invalid="ignore"):
+        likely = values[: len(points)] - values[len(points) :] < _REACHED * temperature
+    return np.where(likely[:, None], moved, points)
 
 
 def _widest(outer: Float[np.ndarray, "chain draw o"], T: float) -> float:

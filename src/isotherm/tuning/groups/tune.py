@@ -26,9 +26,8 @@ from isotherm.tuning.groups.batches import FEW_ROWS, Batches, all_rows, batches_
 from isotherm.tuning.groups.derivatives import check_own_levels
 from isotherm.tuning.groups.expansion import expansion
 from isotherm.tuning.groups.layout import Layout, PairIndex, layout_of, level_columns, pair_index
-from isotherm.tuning.groups.marginal import MOVE, Center, Marginal
+from isotherm.tuning.groups.marginal import MOVE, Center, Marginal, spread_of
 from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
-from isotherm.tuning.newton import whitening
 
 
 def tune_groups(
@@ -209,7 +208,7 @@ def _frame(
     put = lambda x: tree.put(x, dtype)
     group = layout.factors[-1]
     if layout.num_outer:
-        outer_root, outer_inverse = whitening(center.curvature, 0.0, 1e-16)
+        outer_root, outer_inverse = spread_of(center.curvature)
     else:
         outer_root = outer_inverse = np.zeros((0, 0))
     if group.group.scale is not None:  # the chart lets levels follow the head

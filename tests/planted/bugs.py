@@ -6,6 +6,7 @@ from planted.factors import FACTORS
 from planted.families import FAMILIES_OF_REGRESSIONS
 from planted.noise import NOISE
 from planted.outputs import OUTPUTS
+from planted.readings import READINGS
 from planted.rows import ROWS
 from planted.runs import RUNS
 from planted.samplers import SAMPLERS
@@ -30,6 +31,7 @@ BUGS: tuple[Bug, ...] = (
     *RUNS,
     *TUNED,
     *FAMILIES_OF_REGRESSIONS,
+    *READINGS,
     *OUTPUTS,
     *TEXT,
     *STORES,

@@ -24,8 +24,8 @@ from support.laws import target
 from support.made_run import made_diagnosis, made_draws
 
 COMMAND_NAMES = (
-    *("check", "sample", "resume", "watch", "predict", "report", "reproduce", "validate", "bench", "data"),
-    "completion",
+    *("check", "priors", "sample", "resume", "watch", "predict", "effects"),
+    *("report", "reproduce", "validate", "bench", "data", "completion"),
 )
 SPEC = """
 model = "linear"

@@ -51,7 +51,7 @@ def design(columns, features, *, categorical=(), standardize=True):
 
 def encoded(design, columns):
     x = np.empty((len(next(iter(columns.values()))), len(design.names)), np.float32)
-    design.encode(columns, x)
+    design.matrix(columns, x)
     return x
 
 

@@ -61,6 +61,8 @@ class Marginal:
         half = _SAMPLES // 2
         head = rng.standard_normal((layout.num_head, half))
         group = rng.standard_normal((last.num_levels, last.width, half))
+        # Squares average 1, so that the prior's part of the gradient is exact however few the levels are.
+        head, group = (x / np.sqrt(np.mean(x**2, axis=-1, keepdims=True)) for x in (head, group))
         # The same numbers throughout, so that the gradient is a smooth function of the outer parameters.
         self.normal = np.concatenate([head, -head], axis=1), np.concatenate([group, -group], axis=2)
 

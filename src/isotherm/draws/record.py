@@ -13,7 +13,10 @@ from isotherm.typed_json import typed
 
 Labels = dict[str, list[list[str]]]  # names of the elements of a parameter, for each of its axes
 ANOTHER_WAY = "scale or reparametrise the model, or pass a sampler of your own"
-UNDECLARED = ("groups", "not declared")  # choice and value of the reason why effects of groups may be at fault
+UNDECLARED = (
+    "groups",
+    "not declared",
+)  # choice and value of the reason why effects of groups may be at fault
 _MAX_LISTED = 64  # size up to which an array is recorded number by number
 
 

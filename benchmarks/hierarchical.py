@@ -1,6 +1,6 @@
 """Multilevel NumPyro models from the default start, beside NumPyro's NUTS.
 
-python benchmarks/hierarchical.py [schools] [crossed] [slopes] [poisson] [poisson_python] [--rows N] [--groups N]
+python benchmarks/hierarchical.py [schools] [crossed] [slopes] [poisson] [poisson_python] [--rows N] [--groups G]
 """
 
 import argparse
@@ -139,12 +139,8 @@ def nuts(
     for chain in range(4):
         if chains and time.perf_counter() - began > 60 * minutes * chain / (chain + 1):
             break
-        mcmc = numpyro.infer.MCMC(
-            numpyro.infer.NUTS(model, target_accept_prob=0.95),
-            num_warmup=draws,
-            num_samples=draws,
-            progress_bar=False,
-        )
+        kernel = numpyro.infer.NUTS(model, target_accept_prob=0.95)
+        mcmc = numpyro.infer.MCMC(kernel, num_warmup=draws, num_samples=draws, progress_bar=False)
         mcmc.run(jax.random.key(chain), *args)
         chains.append(jax.device_get(mcmc.get_samples()))
     seconds = time.perf_counter() - began

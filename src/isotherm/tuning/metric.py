@@ -117,6 +117,7 @@ def _growth(posterior: Posterior, data: PyTree, point: Point, *, key: Key[Array,
     points = tree.put_like(v, point.theta)
     _, rows = values_and_gradients(density, data, points, part=Part(key, count))
     gradients = N / count * rows + prior_gradients(density, points)[1]
-    change = np.linalg.norm(gradients[1:] - gradients[0], axis=1) / np.linalg.norm(v[1:], axis=1)
-    growth = float(np.sqrt(np.mean(change**2)))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite: far from normal
+        change = np.linalg.norm(gradients[1:] - gradients[0], axis=1) / np.linalg.norm(v[1:], axis=1)
+        growth = float(np.sqrt(np.mean(change**2)))
     return growth if math.isfinite(growth) else math.inf, count / N

@@ -153,7 +153,7 @@ def _is_root(x: np.ndarray) -> bool:
 
 
 def _location(location: np.ndarray, positions: dict[str, np.ndarray]) -> str | float | None:
-    if _close(location, location[0, 0]):
+    if _close(location, float(location[0, 0])):
         return float(location[0, 0])
     width = location.shape[1]
     for name, x in positions.items():

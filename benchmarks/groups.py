@@ -13,6 +13,7 @@ ratio of sds and its range over coefficients, scales and correlations, the large
 
 import argparse
 import sys
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,8 +142,11 @@ def calibration(sets: int) -> Iterator[str]:
         true = {"coefficients": rng.normal(size=2), "sd": np.abs(rng.normal(size=1))}
         true["effect"] = true["sd"] * rng.normal(size=(10, 1))
         rows = simulated("logistic", true, levels, None, rng)
-        draws = iso.sample(model.posterior, rows, model.init, num_draws=150, seed=number, progress=False)
-        faults += "No fault" not in draws.summary().verdict
+        draws = iso.sample(model.posterior, rows, model.init, seed=number, progress=False)
+        verdict = draws.summary().verdict
+        if "No fault" not in verdict:
+            faults += 1
+            print(f"data set {number}: {verdict}", file=sys.stderr)
         for leaf, value in true.items():
             x = draws.flat()[leaf].reshape(-1, value.size)
             for i in range(min(value.size, 3)):

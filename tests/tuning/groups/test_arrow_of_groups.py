@@ -16,7 +16,7 @@ from isotherm.tuning.groups.layout import layout_of, pair_index
 from isotherm.tuning.groups.marginal import Marginal
 from isotherm.tuning.groups.tune import _chart, _frame
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.slow]
 
 
 def crossed(seed=0, rows=400, patients=12, sites=5):

@@ -208,6 +208,13 @@ def test_levels_that_were_not_seen():
     np.testing.assert_allclose(again.mean, sampled.mean[[3, 1]], rtol=1e-6)
 
 
+def test_a_mean_alone_is_predicted_for_any_table():
+    draws = made(regression("y ~ 1"))
+    found = iso.tables.forecast(draws, {"other": np.zeros(3)})
+    expected = np.full(3, flat(draws)["coefficients"].mean())
+    np.testing.assert_allclose(found.expected.mean, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("formula", "options", "message"),
     [

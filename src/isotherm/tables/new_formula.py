@@ -56,7 +56,7 @@ class NewFormula:
         for role, name in [*(("features", name) for name in features), *special.items()]:
             check_column(role, name, table.kinds)
         self._used = list(dict.fromkeys([*features, *special.values()]))
-        self.names = [*self._used, *([model.target] if self._has_target else [])]
+        self.names = [*self._used, *([model.target] if self._has_target else [])] or list(table.kinds)[:1]
         self._gaps, self._complete = {name: Gaps(name) for name in self._used}, Complete(self._used)
         self._checks: list[tuple[str, NumberCheck | LevelCheck]] = []
         for design in designs:
@@ -105,7 +105,8 @@ class NewFormula:
     def rows(self, columns: Columns, numbers: Rows) -> NewRows:
         """Return some rows in the form that the model takes. All rows were checked before."""
         model, design = self._model, self._model.made_design
-        complete = ~np.any([is_missing(columns[name]) for name in self._used], axis=0)
+        gaps = [is_missing(columns[name]) for name in self._used]
+        complete = ~np.any(gaps, axis=0) if gaps else np.ones(len(numbers), bool)
         unknown: dict[str, np.ndarray] = {}
         for part in (design, *model.designs.values()):
             found = part.unseen(columns)

@@ -38,7 +38,8 @@ class Complete:
         gaps = {name: is_missing(columns[name]) for name in self._gaps}
         for name, is_gap in gaps.items():
             self._gaps[name] += int(is_gap.sum())
-        mask = ~np.any(list(gaps.values()), axis=0)
+        count = len(next(iter(columns.values())))
+        mask = ~np.any(list(gaps.values()), axis=0) if gaps else np.ones(count, bool)
         self.any |= bool(mask.any())
         return mask
 

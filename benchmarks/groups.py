@@ -13,7 +13,6 @@ ratio of sds and its range over coefficients, scales and correlations, the large
 
 import argparse
 import sys
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

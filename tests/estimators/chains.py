@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from estimators.test_checks import EXPECTED
 from sklearn.utils.estimator_checks import check_estimator
 
 import isotherm as iso
-from estimators.test_checks import EXPECTED
 
 
 def main(names):

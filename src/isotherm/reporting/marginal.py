@@ -247,7 +247,7 @@ def scale_sentence(part: LevelEffects) -> str:
     mean, between = part.scale.cells()
     return (
         f"The effects of the {len(part):,} levels have a standard deviation of {mean} ({100 * part.interval:g} % "
-        f"interval {between}) between them. The intervals of {int(part.clear.sum()):,} exclude zero: the average."
+        f"interval {between}) between them. {int(part.clear.sum()):,} of their intervals exclude zero, the average."
     )
 
 

@@ -208,6 +208,46 @@ def test_levels_that_were_not_seen():
     np.testing.assert_allclose(again.mean, sampled.mean[[3, 1]], rtol=1e-6)
 
 
+def test_a_dot_stands_for_columns_without_another_part():
+    few = {name: COLUMNS[name] for name in ("x", "z", "area", "region")} | {"weight": COLUMNS["area"] + 1}
+    names = lambda made, leaf="coefficients": made.labels[leaf][0]
+    made = regression("log(area) ~ . + (1 | region)", few, weights="weight")
+    assert names(made) == ["intercept", "x", "z"]
+    made = regression(["x ~ z", "sigma ~ ."], {name: few[name] for name in ("x", "z", "area")})
+    assert names(made, "sigma_coefficients") == ["sigma: intercept", "sigma: z", "sigma: area"]
+    odd = {"claims-2020": COLUMNS["y"], "claims": COLUMNS["x"]}
+    made_up = made_of("`claims-2020` ~ .", odd)
+    assert made_up.labels["coefficients"] == [["intercept", "claims"]]
+    assert iso.tables.forecast(made_up, {"claims": np.zeros(2)}).scores is None
+
+
+def made_of(formula, columns, **given):
+    return made(regression(formula, columns, **given))
+
+
+def test_an_offset_of_a_logarithm_is_for_any_family():
+    problem = regression("area ~ x + offset(log(z))", family="gamma")
+    assert "exposure" not in problem.description
+    q = some_params(problem)
+    without = regression("area ~ x", family="gamma")
+    shifted = jax.tree.map(jnp.asarray, problem.data | {"offset": np.zeros(60, np.float32)})
+    moved = problem.posterior.row_log_likelihoods(q, shifted)
+    np.testing.assert_allclose(problem.data["offset"], np.log(COLUMNS["z"]), rtol=1e-6)
+    assert not np.allclose(moved, row_log_likelihoods(problem, q))
+    assert "offset" not in without.data
+
+
+def test_new_levels_of_an_ordinal_model_are_scored_with_their_own_effects():
+    draws = made_of("grade ~ x + (1 | region)", COLUMNS, family="ordinal")
+    new = {"x": np.array([1.0, 1.0]), "region": np.array(["new", "r1"], object), "grade": np.array([2, 2])}
+    found = iso.tables.forecast(draws, new, unseen="mean")
+    p = flat(draws)
+    eta = p["coefficients"] @ np.array([1.0, 1.0])
+    cut = np.concatenate([np.zeros((len(eta), 1)), p["thresholds"]], axis=1)
+    inside = 1 / (1 + np.exp(eta - cut[:, 1])) - 1 / (1 + np.exp(eta - cut[:, 0]))
+    np.testing.assert_allclose(found.log_likelihood.rows[0], np.log(inside.mean()), rtol=1e-4)
+
+
 def test_a_mean_alone_is_predicted_for_any_table():
     draws = made(regression("y ~ 1"))
     found = iso.tables.forecast(draws, {"other": np.zeros(3)})
@@ -221,6 +261,8 @@ def test_a_mean_alone_is_predicted_for_any_table():
         ("grade ~ x + (1 | region)", {"family": "softmax"}, "`model` must be another than softmax"),
         (["count ~ x", "sigma ~ x"], {"family": "poisson"}, "`formula` must be for a parameter of poisson"),
         (["y ~ x", "sigma ~ (1 | region)"], {}, "`formula` must be one of columns"),
+        (["y ~ x", "sigma ~ x", "sigma ~ z"], {}, "`model` must be one formula for `sigma`"),
+        ("grade ~ 0 + x", {"family": "ordinal"}, "`formula` must be one with an intercept for ordinal"),
         ("y ~ 0 + (1 | region)", {}, "`formula` must be one with an intercept or a column"),
         ("y ~ x + weigth", {}, "weigth"),
         ("y ~ x", {"target": "y"}, "`target` must be left out if there is a formula"),

@@ -1,6 +1,7 @@
 """What a regression is asked for, by a formula or by the names of columns, checked before rows are read."""
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from isotherm.tables.formulas.computed import with_computed
 from isotherm.tables.formulas.formula import Formula
 from isotherm.tables.formulas.parse import parse
 from isotherm.tables.formulas.passes import FormulaPass
+from isotherm.tables.formulas.scan import quoted
 from isotherm.tables.survey import AnyPass
 from isotherm.tables.table import Table
 
@@ -62,7 +64,11 @@ class Asked:
         for role, name in special.items():
             if role in first.special:
                 raise must(role, "given once, in the formula or as an argument", name)
-        predictors = {x.target: x for x in others}
+        predictors: dict[str, Formula] = {}
+        for other in others:
+            if other.target in predictors:
+                raise must("model", f"one formula for `{other.target}`", other.text)
+            predictors[other.target] = other
         return Asked(
             "linear" if family is None else family,
             first.target,
@@ -75,7 +81,7 @@ class Asked:
     def factors(self) -> set[str]:
         """The columns of the groups, whose levels are taken as they are."""
         groups = () if self.formula is None else self.formula.groups
-        return {part for group in groups for part in group.factor.split(":")}
+        return {name for group in groups for name in group.columns}
 
     @property
     def description(self) -> dict[str, Any]:
@@ -94,6 +100,31 @@ class Asked:
             if formula.groups or formula.smooths or formula.special:
                 rule = "one of columns: groups, smooths and offsets belong to the first formula"
                 raise must("formula", rule, formula.text)
+
+    def with_offset(self, family: Family) -> "Asked":
+        """Return the same with `offset(log(e))` as the offset that it is, if the family has no exposures."""
+        formula, role = self.formula, "exposure"
+        if formula is None or role not in formula.special or role in family.roles:
+            return self
+        if "offset" in self.special or re.search(r"\b(exposure|rate)\s*\(", formula.text):
+            return self
+        column = formula.special[role]
+        own = {name: x for name, x in formula.special.items() if name != role}
+        own["offset"] = f"log({column if column.isidentifier() else quoted(column)})"
+        others = {name: x for name, x in self.special.items() if name != role}
+        formula = dataclasses.replace(formula, special=own)
+        return dataclasses.replace(self, formula=formula, special={**others, **own})
+
+    def with_columns(self, table: Table) -> "Asked":
+        """Return the same with columns in place of a `.`: those of the table that have no other part in the model."""
+        if self.formula is None:
+            return self
+        given = {self.target, *self.special.values()}
+        taken = {*given, *self.formula.target_columns, *self.formula.special_columns}
+        rest = [name for name in table.kinds if name not in taken]
+        in_sigma = [name for name in rest if name not in self.factors]
+        predictors = {name: x.with_columns(in_sigma) for name, x in self.predictors.items()}
+        return dataclasses.replace(self, formula=self.formula.with_columns(rest), predictors=predictors)
 
     def computed(self, table: Table) -> Table:
         """Return the table with a column for each expression in the place of a target or of another role."""

@@ -78,7 +78,7 @@ def assembled(
     design, response = encoder.design, encoder.response
     standard = standard_of(design, response.origin, response.unit)
     names = [*(["intercept"] if design.has_intercept else []), *design.names]
-    _check_names(names, family)
+    _check_names(design, family)
     axes = [response.classes[1:], names] if family.per_class else [names]
     labels, facts = {"coefficients": axes}, response.facts
     init: Params = {"coefficients": standard(jnp.zeros([len(axis) for axis in axes]))}
@@ -149,11 +149,14 @@ def standard_of(design: AnyDesign, origin: float, unit: float) -> Standardized:
     return Standardized(center, scale, put(origin), put(unit))
 
 
-def _check_names(names: list[str], family: Family) -> None:
-    if not names:
+def _check_names(design: AnyDesign, family: Family) -> None:
+    if not design.has_intercept and not design.names:
         raise must("formula", "one with an intercept or a column", "0", "Leave out the 0.")
+    if not design.has_intercept and family.target.is_ordered:
+        rule = f"one with an intercept for {family.name}, whose first threshold is zero"
+        raise must("formula", rule, "0", "Leave out the 0.")
     taken = ["intercept", *(x.name for x in family.auxiliaries)]
-    clash = [name for name in names[names[0] == "intercept" :] if name in taken]
+    clash = [name for name in design.names if name in taken]
     if clash:
         raise must("features", "columns that are not named like a parameter", clash[0], "Rename the column.")
 

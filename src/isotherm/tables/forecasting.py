@@ -92,6 +92,7 @@ def forecast(
     - `missing`: `"refuse"` refuses rows with a missing value; `"empty"` makes no prediction for them.
     - `unseen`: what to do with levels that were not seen at fitting. `"error"` refuses them, `"missing"` makes no
       prediction for their rows, and `"mean"` takes the average of the coefficients of all levels in their place.
+      For levels of groups, `"mean"` is an effect of zero, and `"sample"` draws their effects.
     - `threshold`: the probability of the second of two classes above which it is predicted.
     - `costs`: in its place, what it costs to predict another class for a row of each class, such as
       `{"yes": 10, "no": 1}`; 1 for those that are left out. The class of least expected cost is predicted.
@@ -196,7 +197,10 @@ def _predicted(
     scores = found = None
     if rows.y is not None:
         scores = scores_of(model, rows, expected, outcome)
-        found = log_likelihood_of(draws, likelihood, data, rows, densities, rows_at_once)
+        shape = (draws.num_chains, draws.num_draws)
+        in_chains = {name: x.reshape(*shape, *x.shape[1:]) for name, x in params.items()}
+        extended = dataclasses.replace(draws, posterior=in_chains) if rows.new_levels else draws
+        found = log_likelihood_of(extended, likelihood, data, rows, densities, rows_at_once)
     codes = None if decision is None else decision.codes(expected.mean)
     columns = _columns(model, expected, outcome, codes)
     return Forecast(

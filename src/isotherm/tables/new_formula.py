@@ -38,6 +38,8 @@ _NEW_GROUP = (
     '`--unseen mean` (an effect of zero) or `--unseen missing`, in Python `unseen="sample"`.'
 )
 
+_ROUNDING = 1e-6
+
 
 class NewFormula:
     """Reads the columns of a table that a formula needs: as `NewTable` does.
@@ -207,7 +209,8 @@ def computed(table: Table, model: Fitted) -> Table:
         return table
     needed = list(model.special(with_target=False).values())
     roles = [model.target, *model.special(with_target=True).values()]
-    made = {x: expression(x, model.formula[0]) for x in roles if is_expression(x, table.kinds)}
+    texts = [x for x in roles if is_expression(x, table.kinds) and f"`{x}`" not in model.formula[0]]
+    made = {x: expression(x, model.formula[0]) for x in texts}
     found = {x: e for x, e in made.items() if x in needed or all(name in table.kinds for name in e.columns)}
     return ComputedTable(table, found) if found else table
 
@@ -239,5 +242,6 @@ def _effects(
         matrix = np.broadcast_to(np.eye(q), (len(z), q, q)).copy()
         down, across = np.tril_indices(q, -1)
         matrix[:, down, across] = matrix[:, across, down] = params[correlations]
-        z = np.einsum("dij,dj->di", np.linalg.cholesky(matrix), z)
+        factor = np.linalg.cholesky(matrix + _ROUNDING * np.eye(q))  # draws of 32 bits may be singular
+        z = np.einsum("dij,dj->di", factor, z)
     return (params[sd] * z).astype(params[effects].dtype)

@@ -96,12 +96,15 @@ def regression(
     settings = {} if quantile is None else {"quantile": quantile}
     law = family_of(asked.family, {"degrees_of_freedom": prior.degrees_of_freedom, **settings})
     prior.check(law)
+    asked = asked.with_offset(law)
     if missing not in ("refuse", "drop"):
         raise must("missing", '"refuse" or "drop"', missing)
     others = {"positive": positive, "order": list(order) or None, **settings}
     check_arguments(law, {**asked.special, **{name: x for name, x in others.items() if x is not None}})
     asked.check_predictors(law)
-    table = asked.computed(_table(columns))
+    table = _table(columns)
+    asked = asked.with_columns(table)
+    table = asked.computed(table)
     used, factors = asked.columns(table, categorical), asked.factors
     table, reading = read_table_as(
         table,

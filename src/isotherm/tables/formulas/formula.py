@@ -79,7 +79,8 @@ class Formula:
 
 def columns_of(text: str, formula: str) -> tuple[str, ...]:
     """Return the columns in a role: the column that it names, or those of an expression."""
-    return (text,) if is_column(text) else expression(text, formula).columns
+    is_quoted = f"`{text}`" in formula  # a name such as `claims-2020`, which is no difference
+    return (text,) if is_column(text) or is_quoted else expression(text, formula).columns
 
 
 def is_expression(text: str, columns: Iterable[str]) -> bool:

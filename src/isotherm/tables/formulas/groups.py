@@ -100,7 +100,7 @@ class GroupDesign:
     """The effects of groups: rows get `level_<name>`, -1 if it is not known, and `terms_<name>` unless they are 1.
 
     - `terms`: the names of the columns with coefficients of their own in each level, and `sd`, their standard
-      deviations; 1 for the intercept.
+      deviations, or the distance between the two values of a column; 1 for the intercept.
     - `counts`: how many rows each level has.
     """
 

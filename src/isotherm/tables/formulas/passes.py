@@ -109,7 +109,7 @@ class FormulaPass:
             Summary(*(x[~is_one] for x in vars(summary).values())).check(
                 [x for x in terms_matrix.names if x != INTERCEPT]
             )
-            sd = np.where(is_one, 1.0, summary.sd)
+            sd = np.where(is_one, 1.0, summary.spread)
             groups.append(GroupDesign(name, *learned.factors[i], terms_matrix, sd, term.correlated))
         ones = np.ones(len(names))
         design = FormulaDesign(

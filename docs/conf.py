@@ -32,7 +32,10 @@ exclude_patterns = ["_build"]
 templates_path: list[str] = []
 
 GROUPS = {
-    "The target": ("Posterior", "Positive", "Bounded", "Ordered", "Simplex"),
+    "The target": (
+        *("Posterior", "Group"),
+        *("Positive", "Scale", "Bounded", "Ordered", "Simplex", "Correlations"),
+    ),
     "Sampling": ("sample", "warmup", "setup", "Setup", "sweep", "reference_posterior", "keep_compiled"),
     "Draws and how far to trust them": ("Draws", "load", "resume", "diagnose", "report", "IsothermWarning"),
     "Predictions": ("predict", "log_likelihood", "with_log_likelihood"),

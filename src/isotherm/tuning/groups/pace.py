@@ -107,6 +107,8 @@ def paced(
         paths = _pilot(problem, kernel, frame, jax.random.fold_in(key, number))
         passes += _CHAINS * (_BEFORE + _KEPT * _EVERY) * force.batch_size / problem.num_data
         outer = _outer(frame, chart, paths)
+        if outer.shape[2] == 0:  # no scale is unknown: curvatures are those of any point
+            break
         far = _furthest(outer)
         if len(far) == 0:  # all chains have failed
             stiffest *= 4
@@ -167,7 +169,7 @@ def _outer(frame: ArrowPreconditioner, chart: Charted, paths: PyTree) -> Float[n
 
 def _furthest(outer: Float[np.ndarray, "chain draw o"]) -> list[tuple[int, int]]:
     """Return chain and draw of the positions that are furthest out along each coordinate, in both directions."""
-    flat = outer.reshape(-1, outer.shape[2])
+    flat = outer.reshape(outer.shape[0] * outer.shape[1], outer.shape[2])
     ok = np.isfinite(flat).all(axis=1)
     if not ok.any() or flat.shape[1] == 0:
         return []
@@ -212,7 +214,7 @@ def _beyond(
 
 def _widest(outer: Float[np.ndarray, "chain draw o"], T: float) -> float:
     """Return the largest variance of the outer coordinates, in units of T."""
-    flat = outer.reshape(-1, outer.shape[2])
+    flat = outer.reshape(outer.shape[0] * outer.shape[1], outer.shape[2])
     flat = flat[np.isfinite(flat).all(axis=1)]
     if len(flat) < 2 or flat.shape[1] == 0:
         return 1.0

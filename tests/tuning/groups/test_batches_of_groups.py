@@ -121,10 +121,3 @@ def test_rows_on_a_disk_give_the_posterior_of_arrays(no_few_rows, request, tmp_p
     assert "No fault" in read.summary().verdict
     for a, b in zip(held.summary().rows, read.summary().rows, strict=True):
         assert abs(a.mean - b.mean) < 4.5 * np.hypot(a.mcse, b.mcse), a.name
-
-
-@pytest.mark.slow
-def test_rows_on_a_disk_of_levels_with_few_rows_are_refused_in_a_sentence(short_blocks):
-    posterior, data, init = logistic_groups(2000, 5)
-    with pytest.raises(ValueError, match=r"must be rows that fit into memory.*levels with few rows"):
-        iso.warmup(posterior, iso.data.arrays(data), init, progress=False)

@@ -16,8 +16,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from arviz_stats.base import array_stats
 
 import isotherm as iso
 from grouped_models import Model, by_nuts, crossed, simulated
@@ -81,15 +83,14 @@ def levels_of(rng: np.random.Generator, rows: int, levels: int) -> np.ndarray:
 
 def beside_nuts(name: str, model: Model, *, centred: bool = False, num_draws: int = 1000) -> str:
     """Return a line of the table, with two chains of NUTS as the reference."""
-    import arviz as az
-
     draws, seconds = run(model, num_draws=1500)
     found = by_nuts(model, num_draws=num_draws, num_warmup=num_draws // 2, num_chains=2, centred=centred)
+    stats: Any = array_stats
     reference = {}
     for leaf, x in found.items():
         flat = x.reshape(*x.shape[:2], -1)
-        mcse = [float(az.mcse(flat[:, :, i])) for i in range(flat.shape[2])]
-        reference[leaf] = flat.mean((0, 1)), flat.std((0, 1)), np.array(mcse)
+        mcse = np.asarray(stats.mcse(flat, chain_axis=0, draw_axis=1))
+        reference[leaf] = flat.mean((0, 1)), flat.std((0, 1)), mcse
     return compared(name, draws, seconds, reference)
 
 

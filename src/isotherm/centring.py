@@ -5,8 +5,9 @@ covariance V = (r I_g + S^-1)^-1 and mean V V_0^-1 m_g, where m_g is the mean at
 there.
 Chains move u_g, which has mean m_g and covariance V_0 whatever S is:
 
-    b_g = V r (V_0^-1 m_g - B_g d) + K^-T K_0' (u_g - m_g),    K K' = V^-1.
+    b_g = V r (V_0^-1 m_g - B_g d) + F^-1 F_0 (u_g - m_g),    F' F = V^-1.
 
+F is lower triangular. With S = L L' it is R L^-1, where R' R = 1 + r L' I_g L, which stays right as S goes to zero.
 The factor r is 1 at the center and says how information depends on parameters of the likelihood: 1/sigma^2, say. For
 the largest group, B_g d says how the mean follows the other coefficients, whose distance from the center is d.
 A level with many rows is then in the centred form (b_g = u_g), one with few is in the non-centred form, and the
@@ -19,6 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, PyTree
 
 from isotherm import tree
@@ -27,7 +29,8 @@ from isotherm.deviations import Deviations, prior_factor
 from isotherm.own_levels import OwnLevels
 from isotherm.posterior import Posterior
 from isotherm.readable import Readable
-from isotherm.small_matrices import Lower, cholesky
+from isotherm.small_matrices import Lower, reversed_cholesky
+from isotherm.sums.precision import exact
 from isotherm.transforms import Constraint
 
 _FAR = 30.0  # largest change of log r
@@ -36,7 +39,7 @@ _FAR = 30.0  # largest change of log r
 class Centring(Readable, eqx.Module):
     """The coordinates of one group.
 
-    `information` is I_g, `mode` m_g, `weighted` V_0^-1 m_g, and `factor` K_0. `slopes` are the derivatives of log r
+    `information` is I_g, `mode` m_g, `weighted` V_0^-1 m_g, and `factor` F_0. `slopes` are the derivatives of log r
     along the outer parameters, or along their logarithms if they are positive. `by_dense` and `borders` are B_g, if
     effects follow the head.
     """
@@ -52,20 +55,27 @@ class Centring(Readable, eqx.Module):
     by_dense: Float[Array, "G q p"] | None = None
     borders: tuple[Border, ...] = ()
 
+    @exact
     def effects(self, at: "_At", u: Float[Array, "G q"]) -> Float[Array, "G q"]:
         """Return b_g."""
-        K, apart = self._factor(at), Lower(self.factor).times_transposed(u - self.mode)
-        return K.solve_transposed(K.solve(self._mean(at)) + apart)
+        L, R = self._roots(at)
+        apart = Lower(self.factor).times(u - self.mode)
+        return R.solve(R.solve_transposed(self._mean(at) @ L) + apart) @ L.T
 
+    @exact
     def coordinates(self, at: "_At", b: Float[Array, "G q"]) -> Float[Array, "G q"]:
         """Return u_g."""
-        K = self._factor(at)
-        mean = K.solve_transposed(K.solve(self._mean(at)))
-        return self.mode + Lower(self.factor).solve_transposed(K.times_transposed(b - mean))
+        L, R = self._roots(at)
+        whitened = solve_triangular(L, b.T, lower=True).T
+        apart = R.times(whitened) - R.solve_transposed(self._mean(at) @ L)
+        return self.mode + Lower(self.factor).solve(apart)
 
+    @exact
     def log_stretch(self, at: "_At") -> Float[Array, ""]:
         """Return log |det db/du|, summed over the levels."""
-        return jnp.sum(Lower(self.factor).log_determinants() - self._factor(at).log_determinants())
+        L, R = self._roots(at)
+        by_level = Lower(self.factor).log_determinants() - R.log_determinants()
+        return jnp.sum(by_level + jnp.sum(jnp.log(jnp.diagonal(L))))
 
     def _mean(self, at: "_At") -> Float[Array, "G q"]:
         """Return V^-1 times the mean of b_g."""
@@ -79,10 +89,11 @@ class Centring(Readable, eqx.Module):
     def _information_ratio(self, at: "_At") -> Float[Array, ""]:
         return jnp.exp(jnp.clip(self.slopes @ at.outer, -_FAR, _FAR))
 
-    def _factor(self, at: "_At") -> Lower:
-        """Return K."""
-        inverse = jnp.linalg.inv(prior_factor(at.params, self.scale, self.correlations, self.mode.shape[1]))
-        return cholesky(self._information_ratio(at) * self.information + (inverse.T @ inverse)[None])
+    def _roots(self, at: "_At") -> tuple[Float[Array, "q q"], Lower]:
+        """Return L and R."""
+        L = prior_factor(at.params, self.scale, self.correlations, self.mode.shape[1])
+        by_prior = jnp.einsum("ji,gjk,kl->gil", L, self.information, L)
+        return L, reversed_cholesky(jnp.eye(len(L), dtype=L.dtype) + self._information_ratio(at) * by_prior)
 
 
 class _At(NamedTuple):

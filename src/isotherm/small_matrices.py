@@ -61,12 +61,12 @@ class Lower(Readable, eqx.Module):
             out[i] = (x[:, i] - rest) / K[:, i, i]
         return jnp.stack([out[i] for i in range(self._size)], axis=1)
 
-    def times_transposed(self, x: Float[Array, "G q"]) -> Float[Array, "G q"]:
-        """Return K' x."""
+    def times(self, x: Float[Array, "G q"]) -> Float[Array, "G q"]:
+        """Return K x."""
         K, size = self.matrices, self._size
         if not self._is_small:
-            return jnp.einsum("gji,gj->gi", jnp.tril(K), x)
-        return jnp.stack([total(K[:, j, i] * x[:, j] for j in range(i, size)) for i in range(size)], axis=1)
+            return jnp.einsum("gij,gj->gi", jnp.tril(K), x)
+        return jnp.stack([total(K[:, i, j] * x[:, j] for j in range(i + 1)) for i in range(size)], axis=1)
 
     def log_determinants(self) -> Float[Array, " G"]:
         """Return log det K."""
@@ -81,19 +81,18 @@ class Lower(Readable, eqx.Module):
         return _is_written_out(self.matrices)
 
 
-def cholesky(matrices: Float[Array, "G q q"]) -> Lower:
-    """Return K with K K' = each matrix."""
+def reversed_cholesky(matrices: Float[Array, "G q q"]) -> Lower:
+    """Return K with K' K = each matrix."""
     size = matrices.shape[1]
     if not _is_written_out(matrices):
-        return Lower(jnp.linalg.cholesky(matrices))
-    K: list[list[Array]] = []
-    for i in range(size):
-        row: list[Array] = []
+        turned = jnp.linalg.cholesky(matrices[:, ::-1, ::-1])
+        return Lower(jnp.swapaxes(turned[:, ::-1, ::-1], 1, 2))
+    K: dict[tuple[int, int], Array] = {}
+    for i in reversed(range(size)):
+        below = range(i + 1, size)
+        K[i, i] = jnp.sqrt(matrices[:, i, i] - total(K[k, i] ** 2 for k in below))
         for j in range(i):
-            rest = total(row[k] * K[j][k] for k in range(j))
-            row.append((matrices[:, i, j] - rest) / K[j][j])
-        row.append(jnp.sqrt(matrices[:, i, i] - total(x**2 for x in row)))
-        K.append(row)
+            K[i, j] = (matrices[:, i, j] - total(K[k, i] * K[k, j] for k in below)) / K[i, i]
     above = jnp.zeros_like(matrices[:, 0, 0])
-    full = [jnp.stack([*row, *[above] * (size - len(row))], axis=1) for row in K]
-    return Lower(jnp.stack(full, axis=1))
+    rows = [[K.get((i, j), above) for j in range(size)] for i in range(size)]
+    return Lower(jnp.stack([jnp.stack(row, axis=1) for row in rows], axis=1))

@@ -5,16 +5,17 @@ A transform is anything with NumPyro's methods: `transform(x)`, `transform._inve
 """
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr, ndtr, ndtri
-from jaxtyping import Array, Float, PyTree
+from jax.scipy.special import erfc, ndtri
+from jaxtyping import Array, Bool, Float, PyTree
 
 from isotherm import tree
+from isotherm.compilation import compile_quickly
 from isotherm.errors import is_traced, must
 from isotherm.numeric import real_scalar
 from isotherm.readable import Readable
@@ -83,22 +84,47 @@ class Scale(Readable, eqx.Module):
 
     def inv(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """The x of a parameter y."""
-        y = jnp.asarray(y) / self.typical
-        # Each form where it does not cancel; the smallest number whose logarithm is finite bounds the second.
-        small = ndtri(-jnp.expm1(-jnp.minimum(y, 1.0)))
-        return jnp.where(
-            y < 1, small, -ndtri(jnp.maximum(jnp.exp(-jnp.maximum(y, 1.0)), jnp.finfo(y.dtype).tiny))
-        )
+        return _where_log_upper_is(jnp.asarray(y) / self.typical)
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log |dy/dx|, for each element."""
         del y
-        return jnp.log(self.typical) - 0.5 * x**2 - 0.5 * math.log(2 * math.pi) - _log_upper(x)
+        return jnp.log(self.typical) + _log_hazard(x)
 
 
+# Compiled functions within compiled functions are traced once; and each would be dozens of programs by itself.
+@jax.custom_jvp
+@jax.jit
 def _log_upper(x: Array) -> Array:
     """Return log(1 - Phi(x)), without cancellation where it is close to zero."""
-    return jnp.where(x < 0, jnp.log1p(-ndtr(jnp.minimum(x, 0))), log_ndtr(-jnp.maximum(x, 0)))
+    half = 0.5 * erfc(jnp.abs(x) * math.sqrt(0.5))
+    # Where erfc would underflow, the first terms of its asymptotic series.
+    far, square = 12.0 if jnp.finfo(x.dtype).bits <= 32 else 30.0, jnp.square(x)
+    z = 1 / jnp.maximum(square, far**2)
+    series = jnp.log1p(-z * (1 - 3 * z * (1 - 5 * z * (1 - 7 * z * (1 - 9 * z)))))
+    beyond = -0.5 * square + 0.5 * jnp.log(z / (2 * math.pi)) + series
+    near = jnp.log(jnp.maximum(half, jnp.finfo(x.dtype).tiny))
+    return jnp.where(x < 0, jnp.log1p(-half), jnp.where(x < far, near, beyond))
+
+
+@cast(Any, _log_upper).defjvp
+def _slope_of_log_upper(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (dx,) = primals, tangents
+    return _log_upper(x), -jnp.exp(_log_hazard(x)) * dx
+
+
+def _log_hazard(x: Array) -> Array:
+    """Return the log of minus the derivative of `_log_upper`."""
+    return -0.5 * x**2 - 0.5 * math.log(2 * math.pi) - _log_upper(x)
+
+
+@jax.jit
+def _where_log_upper_is(y: Array) -> Array:
+    """Return the x at which `_log_upper` is -y."""
+    # Each form where it does not cancel; the smallest number whose logarithm is finite bounds the second.
+    small = ndtri(-jnp.expm1(-jnp.minimum(y, 1.0)))
+    tail = jnp.maximum(jnp.exp(-jnp.maximum(y, 1.0)), jnp.finfo(y.dtype).tiny)
+    return jnp.where(y < 1, small, -ndtri(tail))
 
 
 class Bounded(Readable, eqx.Module):
@@ -296,13 +322,28 @@ class OutsideSupportError(ValueError):
     """Parameters outside the support of their transforms."""
 
 
-def check_support(constraint: Any, params: PyTree, argument: str = "init") -> None:
-    """Raise if initial parameters are outside their support. The message names the leaf."""
+@compile_quickly
+def _free(constraint: Any, params: PyTree) -> tuple[PyTree, list[Bool[Array, ""]]]:
+    """Return the free values and, by leaf, whether they are finite and give about the same parameters again."""
     free = constraint.free(params)
-    leaves = (jax.tree.leaves(x) for x in (free, constraint.constrained(free)))
-    for (name, x), f, again in zip(tree.named_leaves(params), *leaves, strict=True):
+
+    def one(x: Array, f: Array, again: Array) -> Array:
         near = jnp.abs(x - again) <= 1e-2 * jnp.max(jnp.abs(x), initial=0.0)
-        if not bool(jnp.all(jnp.isfinite(f)) & jnp.all(near)):
+        return jnp.all(jnp.isfinite(f)) & jnp.all(near)
+
+    leaves = zip(*map(jax.tree.leaves, (params, free, constraint.constrained(free))), strict=True)
+    return free, [one(*x) for x in leaves]
+
+
+def checked_free(constraint: Any, params: PyTree, argument: str = "init") -> PyTree[Array]:
+    """Return the free values of initial parameters.
+
+    Raises if they are outside their support. The message names the leaf.
+    """
+    free, inside = _free(constraint, params)
+    for (name, x), ok in zip(tree.named_leaves(params), inside, strict=True):
+        if not bool(ok):
             label = f"{argument}.{name}" if name else argument
             rule, repair = "inside the support of its transform", "Start inside it, not on its boundary."
             raise must(label, rule, x, repair, error=OutsideSupportError)
+    return free

@@ -168,6 +168,12 @@ def flat(tree: PyTree) -> Float[np.ndarray, " d"]:
     return np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)])
 
 
+def flat_rows(tree: PyTree) -> Float[np.ndarray, "m d"]:
+    """What `flat` returns of each element of a leading axis that all leaves share."""
+    leaves = [np.asarray(x, np.float64) for x in jax.tree.leaves(tree)]
+    return np.concatenate([x.reshape(len(x), -1) for x in leaves], axis=1)
+
+
 def put_like(vector: np.ndarray, tree: PyTree) -> PyTree[Array]:
     """The inverse of `flat`, with the shapes and dtypes of `tree`. Leading axes of `vector` are kept."""
     leaves, structure = jax.tree.flatten(tree)

@@ -22,7 +22,7 @@ from isotherm.sampling.constants import with_constants
 from isotherm.sampling.latents import refuse_row_latents
 from isotherm.sampling.shapes import has_chain_axis
 from isotherm.sums import precision
-from isotherm.transforms import OutsideSupportError, check_support
+from isotherm.transforms import OutsideSupportError, checked_free
 
 
 def prepare(
@@ -101,7 +101,7 @@ def freed(init: PyTree, posterior: Posterior, argument: str = "init") -> PyTree[
     if constraint is None:
         return position
     try:
-        check_support(constraint, position, argument)
+        return checked_free(constraint, position, argument)
     except OutsideSupportError:
         raise
     except Exception as error:
@@ -110,7 +110,6 @@ def freed(init: PyTree, posterior: Posterior, argument: str = "init") -> PyTree[
             f"`transforms` must have the structure of `{argument}`, or be a prefix of it, and its shapes must fit; "
             f"they do not: {reason}"
         ) from error
-    return constraint.free(position)
 
 
 def in_32_bits(init: PyTree, posterior: Posterior) -> tuple[PyTree, Posterior]:

@@ -13,6 +13,7 @@ from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.sums.fold import CHUNK, Part, fold
+from isotherm.sums.points import at_each, padded
 from isotherm.sums.precision import exact
 
 _POINTS, _FEW = 16, 10_000  # points at which one program computes gradients, if there are no more parameters
@@ -50,10 +51,9 @@ def values_and_gradients(
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m d"]]:
     """Return value and gradient of the rows' log-likelihood at points stacked along the leading axis of `thetas`."""
     count = jax.tree.leaves(thetas)[0].shape[0]
-    # Padded, so that one compiled program serves any number of points up to `_POINTS`.
-    length = -(-count // _POINTS) * _POINTS if tree.size(thetas) <= _FEW * count else count
-    padded = jax.tree.map(lambda x: tree.put(np.resize(np.asarray(x), (length, *x.shape[1:]))), thetas)
-    values, gradients = fold(_AtPoints(posterior), data, padded, tree.put(count, np.int32), part=part)
+    length = _POINTS if tree.size(thetas) <= _FEW * count else count
+    repeated, number = padded(thetas, length)
+    values, gradients = fold(_AtPoints(posterior), data, repeated, number, part=part)
     return values[:count], gradients[:count]
 
 
@@ -115,15 +115,11 @@ class _AtPoints(eqx.Module):
             value, gradient = jax.value_and_grad(total)(theta)
             return value, tree.ravel(gradient)
 
-        def one(i: Int[Array, ""], out: tuple[Array, Array]) -> tuple[Array, Array]:
-            theta = jax.tree.map(lambda x: x[i], thetas)
+        def of_all(theta: PyTree) -> tuple[Array, Array]:
             values, gradients = jax.vmap(of_chunk, in_axes=(None, 0, 0))(theta, *chunks)
-            return out[0].at[i].set(jnp.sum(values)), out[1].at[i].set(jnp.sum(gradients, axis=0))
+            return jnp.sum(values), jnp.sum(gradients, axis=0)
 
-        first = jax.eval_shape(of_chunk, *jax.tree.map(lambda x: x[0], (thetas, *chunks)))
-        points = jax.tree.leaves(thetas)[0].shape[0]
-        zeros = jax.tree.map(lambda x: jnp.zeros((points, *x.shape), x.dtype), first)
-        return jax.lax.fori_loop(0, count, one, zeros)
+        return at_each(of_all, thetas, count)
 
 
 @compile_quickly

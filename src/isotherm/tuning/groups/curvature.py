@@ -4,15 +4,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from isotherm import tree
 from isotherm.compilation import compile_quickly
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import Preconditioner
 from isotherm.sums.fold import fold
+from isotherm.sums.points import at_each, padded
 from isotherm.sums.precision import exact
 
+POINTS = 12  # of which one program serves any number; more of them take a program of their own
 _ITERATIONS = 12
 
 
@@ -22,18 +24,17 @@ def largest_curvature(
     """Return the largest eigenvalue of the Hessian of U at points of v by Lanczos' method, and its passes."""
     size, count = tree.size(frame.center), len(points)
     rng = np.random.default_rng(seed)
-    thetas = _params(frame, tree.put_like(points, frame.center))
+    stacked, number = padded(tree.put_like(points, frame.center), POINTS)
+    thetas = _params(frame, stacked, number)
     basis = [_unit(rng.standard_normal((count, size)))]
     diagonal, side = [], []
     for i in range(min(_ITERATIONS, size)):
-        directions = _directions(frame, tree.put_like(basis[-1], frame.center))
-        rows = fold(_Products(posterior), data, thetas, directions)
-        prior = _prior_products(posterior, thetas, directions)
+        directions = _directions(frame, padded(tree.put_like(basis[-1], frame.center), POINTS)[0], number)
+        rows = fold(_Products(posterior), data, thetas, directions, number)
+        prior = _prior_products(posterior, thetas, directions, number)
         total = jax.tree.map(lambda a, b: -(np.asarray(a) + np.asarray(b, np.float64)), rows, prior)
         total = jax.tree.map(lambda x, like: tree.put(x, like.dtype), total, thetas)
-        product = np.stack(
-            [tree.flat(jax.tree.map(lambda x, k=k: x[k], _pulled(frame, total))) for k in range(count)]
-        )
+        product = tree.flat_rows(_pulled(frame, total, number))[:count]
         diagonal.append(np.sum(product * basis[-1], axis=1))
         for _ in range(2):  # against all vectors before, twice: rounding would bring eigenvalues back
             for vector in basis:
@@ -57,8 +58,10 @@ def log_densities(
     posterior: Posterior, data: PyTree, frame: Preconditioner, points: Float[np.ndarray, "m d"]
 ) -> Float[np.ndarray, " m"]:
     """Return the log-density at points of v."""
-    thetas = _params(frame, tree.put_like(points, frame.center))
-    return fold(_Values(posterior), data, thetas) + np.asarray(_prior_values(posterior, thetas), np.float64)
+    stacked, number = padded(tree.put_like(points, frame.center), POINTS)
+    thetas = _params(frame, stacked, number)
+    prior = np.asarray(_prior_values(posterior, thetas, number), np.float64)
+    return (fold(_Values(posterior), data, thetas, number) + prior)[: len(points)]
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
@@ -71,9 +74,11 @@ class _Values(eqx.Module):
     posterior: Posterior
 
     @exact
-    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], thetas: PyTree) -> Float[Array, " m"]:
+    def __call__(
+        self, rows: PyTree, valid: Bool[Array, " n"], thetas: PyTree, count: Int[Array, ""]
+    ) -> Float[Array, " m"]:
         total = lambda theta: jnp.sum(jnp.where(valid, self.posterior.row_log_likelihoods(theta, rows), 0))
-        return jax.lax.map(total, thetas)
+        return at_each(total, thetas, count)
 
 
 class _Products(eqx.Module):
@@ -82,32 +87,41 @@ class _Products(eqx.Module):
     posterior: Posterior
 
     @exact
-    def __call__(self, rows: PyTree, valid: Bool[Array, " n"], thetas: PyTree, directions: PyTree) -> PyTree:
+    def __call__(
+        self,
+        rows: PyTree,
+        valid: Bool[Array, " n"],
+        thetas: PyTree,
+        directions: PyTree,
+        count: Int[Array, ""],
+    ) -> PyTree:
         total = lambda theta: jnp.sum(jnp.where(valid, self.posterior.row_log_likelihoods(theta, rows), 0))
-        return jax.lax.map(lambda x: jax.jvp(jax.grad(total), (x[0],), (x[1],))[1], (thetas, directions))
+        return at_each(lambda x: jax.jvp(jax.grad(total), x[:1], x[1:])[1], (thetas, directions), count)
 
 
 @compile_quickly
-def _prior_products(posterior: Posterior, thetas: PyTree, directions: PyTree) -> PyTree[Array]:
+def _prior_products(
+    posterior: Posterior, thetas: PyTree, directions: PyTree, count: Int[Array, ""]
+) -> PyTree[Array]:
     f = jax.grad(posterior.prior_log_density)
-    return jax.lax.map(lambda x: jax.jvp(f, (x[0],), (x[1],))[1], (thetas, directions))
+    return at_each(lambda x: jax.jvp(f, x[:1], x[1:])[1], (thetas, directions), count)
 
 
 @compile_quickly
-def _prior_values(posterior: Posterior, thetas: PyTree) -> Float[Array, " m"]:
-    return jax.lax.map(posterior.prior_log_density, thetas)
+def _prior_values(posterior: Posterior, thetas: PyTree, count: Int[Array, ""]) -> Float[Array, " m"]:
+    return at_each(posterior.prior_log_density, thetas, count)
 
 
 @compile_quickly
-def _params(frame: Preconditioner, v: PyTree) -> PyTree:
-    return jax.lax.map(frame.to_params, v)
+def _params(frame: Preconditioner, v: PyTree, count: Int[Array, ""]) -> PyTree:
+    return at_each(frame.to_params, v, count)
 
 
 @compile_quickly
-def _directions(frame: Preconditioner, v: PyTree) -> PyTree:
-    return jax.lax.map(frame.multiply, v)
+def _directions(frame: Preconditioner, v: PyTree, count: Int[Array, ""]) -> PyTree:
+    return at_each(frame.multiply, v, count)
 
 
 @compile_quickly
-def _pulled(frame: Preconditioner, x: PyTree) -> PyTree:
-    return jax.lax.map(frame.multiply_transposed, x)
+def _pulled(frame: Preconditioner, x: PyTree, count: Int[Array, ""]) -> PyTree:
+    return at_each(frame.multiply_transposed, x, count)

@@ -157,15 +157,20 @@ class OwnParameters(eqx.Module):
         return self.layout.own.log_likelihood(self.posterior, structure.unflatten(leaves), levels, row)
 
 
+@compile_quickly
+def _both_ways(posterior: Posterior, theta: PyTree, rows: PyTree, layout: Layout) -> tuple[Array, Array]:
+    """Return the log-likelihoods of rows from their own levels, and from all parameters."""
+    own = OwnParameters(posterior, layout)
+    alone = jax.vmap(lambda y, row: own.log_likelihood(y, theta, row))(own.of_rows(theta, rows), rows)
+    return alone, posterior.row_log_likelihoods(theta, rows)
+
+
 def check_own_levels(posterior: Posterior, data: PyTree | Stream, theta: PyTree, layout: Layout) -> None:
     """Raise unless the log-likelihood of a row depends on its own level of each group, and on no other."""
     rows, index = some_rows(data, _CHECKED)
-    moved = jax.tree.map(lambda x: x + 0.1 * np.random.default_rng(x.size).standard_normal(x.shape), theta)
-    moved = tree.put_like(tree.flat(moved), theta)
-    own = OwnParameters(posterior, layout)
-    alone = jax.vmap(lambda y, row: own.log_likelihood(y, moved, row))(own.of_rows(moved, rows), rows)
-    together = posterior.row_log_likelihoods(moved, rows)
-    alone, together = (np.asarray(x, np.float64) for x in (alone, together))
+    random = [np.random.default_rng(x.size).standard_normal(x.size) for x in jax.tree.leaves(theta)]
+    moved = tree.put_like(tree.flat(theta) + 0.1 * np.concatenate(random), theta)
+    alone, together = (np.asarray(x, np.float64) for x in _both_ways(posterior, moved, rows, layout))
     if not np.allclose(alone, together, rtol=_AGREES, atol=_AGREES):
         worst = int(np.argmax(~np.isclose(alone, together, rtol=_AGREES, atol=_AGREES)))
         raise must(

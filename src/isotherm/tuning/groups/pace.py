@@ -4,7 +4,6 @@ import dataclasses
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -145,26 +144,35 @@ def _pilot(
 
 def _outer(frame: ArrowPreconditioner, chart: Charted, paths: PyTree) -> Float[np.ndarray, "chain draw o"]:
     """Return the outer coordinates v of each draw."""
-    leaves = [jnp.asarray(x) for x in jax.tree.leaves(paths)]
-    transforms = chart.constraint
-    structure = jax.tree.structure(frame.center)
+    leaves = [np.asarray(x) for x in jax.tree.leaves(paths)]
     chains, draws = leaves[0].shape[:2]
-    # Leaves that do not matter are those of the center: there may be many of them, and outer ones are few.
-    wanted = set(frame.parts.outer)
-    center = jax.tree.leaves(transforms.constrained(frame.center))
-
-    def one(*outer: Array) -> Array:
-        own = dict(zip(sorted(wanted), outer, strict=True))
-        params = structure.unflatten([own.get(i, x) for i, x in enumerate(center)])
-        return frame.parts.split(transforms.free(params))[0]
-
-    flat = [leaves[i].reshape(chains * draws, *leaves[i].shape[2:]) for i in sorted(wanted)]
-    if not flat:
+    if not frame.parts.outer:
         return np.zeros((chains, draws, 0))
-    free = np.asarray(jax.vmap(one)(*flat), np.float64)
-    origin = np.asarray(frame.parts.split(frame.center)[0], np.float64)
+    flat = [tree.put(leaves[i].reshape(chains * draws, *leaves[i].shape[2:])) for i in _outer_leaves(frame)]
+    free = np.asarray(_free_outer(frame, chart, flat), np.float64)
+    origin = np.concatenate(
+        [tree.flat(x) for x in map(jax.tree.leaves(frame.center).__getitem__, frame.parts.outer)]
+    )
     v = (free - origin) @ np.asarray(frame.outer_inverse, np.float64).T
     return v.reshape(chains, draws, -1)
+
+
+def _outer_leaves(frame: ArrowPreconditioner) -> list[int]:
+    return sorted(set(frame.parts.outer))
+
+
+@compile_quickly
+def _free_outer(frame: ArrowPreconditioner, chart: Charted, outer: list[Array]) -> Float[Array, "n o"]:
+    """Return the free outer parameters of draws, whose outer leaves are given."""
+    # Other leaves do not matter, and are those of the center: there may be many of them.
+    center, structure = jax.tree.flatten(chart.constraint.constrained(frame.center))
+
+    def one(own: list[Array]) -> Array:
+        named = dict(zip(_outer_leaves(frame), own, strict=True))
+        params = structure.unflatten([named.get(i, x) for i, x in enumerate(center)])
+        return frame.parts.split(chart.constraint.free(params))[0]
+
+    return jax.vmap(one)(outer)
 
 
 def _furthest(outer: Float[np.ndarray, "chain draw o"]) -> list[tuple[int, int]]:
@@ -190,8 +198,7 @@ def _positions(
 ) -> Float[np.ndarray, "m d"]:
     """Return the positions v of some draws."""
     params = jax.tree.map(lambda x: tree.put(np.stack([np.asarray(x[i, j]) for i, j in where])), paths)
-    v = _from_params(frame, chart, params)
-    return np.stack([tree.flat(jax.tree.map(lambda x, k=k: x[k], v)) for k in range(len(where))])
+    return tree.flat_rows(_from_params(frame, chart, params))
 
 
 def _beyond(
@@ -201,10 +208,9 @@ def _beyond(
 ) -> Float[np.ndarray, "m d"]:
     """Return the points moved further out along the outer coordinates, where a long run is likely to come."""
     temperature = float(curved[0].temperature)
-    parts, center = frame.parts, frame.center
-    outer, head, group = parts.split(center)
-    ones = parts.joined(jnp.ones_like(outer), jnp.zeros_like(head), jnp.zeros_like(group), center)
-    moved = np.where(tree.flat(ones) > 0, _BEYOND * points, points)
+    leaves = enumerate(jax.tree.leaves(frame.center))
+    is_outer = [np.full(x.size, i in frame.parts.outer) for i, x in leaves]
+    moved = np.where(np.concatenate(is_outer), _BEYOND * points, points)
     both = np.concatenate([points, moved])
     values = log_densities(*curved, both)
     with np.errstate(invalid="ignore"):

@@ -95,12 +95,13 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
         group = factor.group
         if group.scale is None:
             continue
-        prior = prior_factor(named, group.scale, group.correlations, factor.width)
-        inverse = np.linalg.inv(np.asarray(prior, np.float64))
+        L = np.asarray(prior_factor(named, group.scale, group.correlations, factor.width), np.float64)
         information = center.arrow.information[number]
-        whole = information + inverse.T @ inverse
+        # F' F is the precision of a level, as in `isotherm.centring`.
+        turned = np.linalg.cholesky((np.eye(len(L)) + L.T @ information @ L)[:, ::-1, ::-1])
+        F = np.swapaxes(turned[:, ::-1, ::-1], 1, 2) @ np.linalg.inv(L)
         mode = np.asarray(leaves[factor.leaf], np.float64).reshape(factor.num_levels, -1)
-        weighted = np.einsum("gij,gj->gi", whole, mode)
+        weighted = np.einsum("gji,gj->gi", F, np.einsum("gij,gj->gi", F, mode))
         slopes = center.information_change[number] / stretch
         by_dense, borders = _follow(layout, pairs, center) if factor is layout.factors[-1] else (None, ())
         centrings.append(
@@ -111,7 +112,7 @@ def _chart(problem: Problem, layout: Layout, pairs: list[PairIndex], center: Cen
                 put(information),
                 put(mode),
                 put(weighted),
-                put(np.linalg.cholesky(whole)),
+                put(F),
                 put(slopes),
                 by_dense,
                 borders,
@@ -151,21 +152,21 @@ def _follow(
 
 def _stretch(constraint: Constraint | Deviations, layout: Layout, theta: PyTree) -> Float[np.ndarray, " o"]:
     """Return by how much the outer numbers of a chart grow if a free outer parameter grows by `MOVE`."""
-    outer, head, group = layout.parts.split(theta)
 
-    def numbers(move: float) -> Float[np.ndarray, " o"]:
+    @jax.jit
+    def numbers(theta: PyTree, move: Array) -> Float[Array, " o"]:
+        outer, head, group = layout.parts.split(theta)
         free = layout.parts.joined(outer + move, head, group, theta)
-        return np.asarray(
-            outer_numbers(layout.parts, layout.positive, free, constraint.constrained(free)), np.float64
-        )
+        return outer_numbers(layout.parts, layout.positive, free, constraint.constrained(free))
 
-    return numbers(MOVE) - numbers(0.0)
+    at = lambda move: np.asarray(numbers(theta, tree.put(move, tree.dtype_of(theta))), np.float64)
+    return at(MOVE) - at(0.0)
 
 
 def _prior_share(c: Centring) -> float:
     """Return the mean over levels and effects of the share of the precision that comes from the prior."""
     information, factor = (np.asarray(x, np.float64) for x in (c.information, c.factor))
-    whole = factor @ np.swapaxes(factor, 1, 2)
+    whole = np.swapaxes(factor, 1, 2) @ factor
     ratio = np.trace(np.linalg.solve(whole, information), axis1=1, axis2=2) / whole.shape[1]
     return float(1 - np.mean(ratio))
 

@@ -93,7 +93,9 @@ class Centring(Readable, eqx.Module):
         """Return L and R."""
         L = prior_factor(at.params, self.scale, self.correlations, self.mode.shape[1])
         by_prior = jnp.einsum("ji,gjk,kl->gil", L, self.information, L)
-        return L, reversed_cholesky(jnp.eye(len(L), dtype=L.dtype) + self._information_ratio(at) * by_prior)
+        return L, reversed_cholesky(
+            jnp.eye(len(L), dtype=L.dtype)[None] + self._information_ratio(at) * by_prior
+        )
 
 
 class _At(NamedTuple):

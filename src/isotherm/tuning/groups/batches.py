@@ -64,6 +64,7 @@ class Batches:
 
     - `narrow`: the gradient in the precision of the chains.
     - `worst`: the largest eigenvalue of C / T. `heating`: the largest E[(v^2 / T - 1) C] / T of a coordinate.
+    - `tails`: the largest C / T in the tails of a level.
     - `means`: C / T of each level by effect, by the normal approximation.
     - `given`: the batch size, if it is not to be chosen.
     """
@@ -77,6 +78,7 @@ class Batches:
     plan: Weighted | WeightedBlocks
     worst: float
     heating: float
+    tails: float
     means: dict[Moved, Float[np.ndarray, " _"]]
     less_noise: float
     passes: float
@@ -92,7 +94,8 @@ class Batches:
         """Return the rows that a batch needs for this step size and friction."""
         if self.given is not None:
             return self.given
-        rows = self.more * float(rows_needed(self.worst, self.heating, h, friction))
+        worst, heating = self.more * self.worst, self.more * self.heating
+        rows = float(rows_needed(worst, heating, self.tails, h, friction))
         return _rounded(min(max(rows, SMALLEST), 2.0**31))
 
     def uses_all_rows(self, h: float, friction: float) -> bool:
@@ -222,7 +225,7 @@ def _measured(
     plan = rows.plan(2)
     drawn = plan.drawn(data, min(_DRAWN, N), np.random.default_rng(seed))
     worst, heating = dense_noise(gradient, drawn, N, seed=seed)
-    noise = {}
+    noise, tails = {}, 0.0
     for number, factor in enumerate(gradient.sums.factors):
         if factor.column is None:  # `dense_noise` sees it
             continue
@@ -231,6 +234,7 @@ def _measured(
         # The trace of the block of a level is no smaller than its largest eigenvalue.
         worst = float(np.maximum(worst, np.max(sum(noise[moved].mean for moved in effects))))
         heating = float(np.maximum(heating, np.max([noise[moved].heat for moved in effects])))
+        tails = float(np.maximum(tails, np.max([noise[moved].tails for moved in effects])))
     equal, weighted = (float(x[2]) for x in rows.noise())
     found = Batches(
         gradient=gradient,
@@ -242,6 +246,7 @@ def _measured(
         plan=plan,
         worst=worst,
         heating=heating,
+        tails=tails,
         means={moved: x.mean for moved, x in noise.items()},
         less_noise=equal / weighted if weighted > 0 else 1.0,
         passes=rows.passes + PASSES * len(noise),

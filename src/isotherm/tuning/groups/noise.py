@@ -25,7 +25,8 @@ from isotherm.tuning.probe import normal_bins
 
 _PROBES = 8  # of every row
 _NODES = 8  # a rule that is exact for polynomials of degree 15: v^2 times the noise, with v^6, is one of 8
-PASSES = 16  # that `level_noise` takes: as many evaluations of each row
+_FAR = 8.0  # the distance in standard deviations, beyond the nodes, at which a level must be driven back
+PASSES = 20  # that `level_noise` takes: as many evaluations of each row
 _OTHERS = 2  # positions of all other parameters, the second the reflection of the first
 _MOMENTS = 4  # positions at which whole gradients by dense parameters are taken
 _NUMBERS = 2**22  # in the gradients of rows by dense parameters
@@ -93,13 +94,15 @@ class Moved:
 
 
 class LevelNoise(NamedTuple):
-    """For each level and batches of one row: the mean of C, and E[(v^2 / T - 1) C], both over T.
+    """For each level and batches of one row: the mean of C, E[(v^2 / T - 1) C], and C in the tails, all over T.
 
+    In the tails it is the largest of C at the outermost nodes, and of what drives a level further out from `_FAR`.
     `roots` are the sums of the roots of its rows, and `counts` their number.
     """
 
     mean: Float[np.ndarray, " L"]
     heat: Float[np.ndarray, " L"]
+    tails: Float[np.ndarray, " L"]
     roots: Float[np.ndarray, " L"]
     counts: Float[np.ndarray, " L"]
 
@@ -110,12 +113,16 @@ def level_noise(
     """Return the noise of each level. Rows are drawn in proportion to 1 + root / scale."""
     T, mask = float(gradient.posterior.temperature), moved.mask(gradient)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    nodes, weights = np.append(nodes, (-_FAR, _FAR)), np.append(weights / weights.sum(), (0, 0))
     signs = np.random.default_rng(moved.factor).integers(2, size=len(mask)) * 2.0 - 1
     positions = [np.where(mask, x, side) * signs for side in (1, -1) for x in nodes]
     points = _points(gradient, T**0.5 * np.stack(positions), np.tile(mask * signs, (len(positions), 1)))
-    share, square = np.tile(weights / weights.sum() / _OTHERS, _OTHERS), np.tile(nodes, _OTHERS) ** 2
-    found = _by_level(gradient, data, roots, scale, moved, points, np.stack([share, share * (square - 1)]))
-    return LevelNoise(*found)
+    outermost = [(nodes == x) * 1.0 for x in (nodes[0], nodes[_NODES - 1], -_FAR, _FAR)]
+    wanted = np.stack([weights, weights * (nodes**2 - 1), *outermost]) / np.array([[_OTHERS]])
+    outward = np.where(np.abs(nodes) == _FAR, np.sign(nodes), 0)
+    shares, sides = np.tile(wanted, _OTHERS), np.tile(outward, _OTHERS)
+    mean, heat, *ends, sums, counts = _by_level(gradient, data, roots, scale, moved, points, shares, sides)
+    return LevelNoise(mean, heat, np.max(ends, axis=0), sums, counts)
 
 
 def level_noise_at(
@@ -129,7 +136,8 @@ def level_noise_at(
     """Return the mean of C over T at these positions, for each level."""
     count = len(positions)
     points = _points(gradient, positions, np.tile(moved.mask(gradient) * 1.0, (count, 1)))
-    return _by_level(gradient, data, roots, scale, moved, points, np.full((1, count), 1 / count))[0]
+    shares, sides = np.full((1, count), 1 / count), np.zeros(count)
+    return _by_level(gradient, data, roots, scale, moved, points, shares, sides)[0]
 
 
 def _by_level(
@@ -140,12 +148,16 @@ def _by_level(
     moved: Moved,
     points: Points,
     weights: Float[np.ndarray, "k s"],
+    outward: Float[np.ndarray, " s"],
 ) -> list[Float[np.ndarray, " L"]]:
-    """Return the weighted sums over points of C / T of each level, the roots of its rows and their number."""
+    """Return the weighted sums over points of C / T of each level, the roots of its rows and their number.
+
+    Where `outward` is not zero, only slopes with its sign count.
+    """
     dtype, factor = tree.dtype_of(gradient.anchor), gradient.sums.factors[moved.factor]
     assert factor.column is not None
     f = _LevelSums(roots, _rest(gradient), factor.column, factor.gradient.shape[0])
-    args = points, tree.put(scale, dtype), tree.put(weights, dtype)
+    args = points, tree.put(scale, dtype), tree.put(weights, dtype), tree.put(outward, dtype)
     *noise, sums, counts = np.asarray(fold(f, data, *args, numbers_per_row=4 * weights.shape[1])).T
     return [*(num_rows(data) * x / float(gradient.posterior.temperature) for x in noise), sums, counts]
 
@@ -166,9 +178,12 @@ class _LevelSums(eqx.Module):
         points: Points,
         scale: Float[Array, ""],
         weights: Float[Array, "k s"],
+        outward: Float[Array, " s"],
     ) -> Float[Array, "L columns"]:
         slope = lambda point: jax.jvp(lambda x: self.rest(x, rows), (point.theta,), (point.along,))[1]
-        squares = jax.lax.map(lambda point: slope(point) ** 2, points)
+        # The comparison is false for NaN, which stays.
+        kept = lambda x, side: jnp.where(x * side < 0, 0, x)
+        squares = jax.lax.map(lambda x: kept(slope(x[0]), x[1]) ** 2, (points, outward))
         index = jax.tree.leaves(rows)[self.column]
         roots = self.roots(rows)[2].astype(squares.dtype)
         share = jnp.where(scale > 0, roots / jnp.where(scale > 0, scale, 1), 1)

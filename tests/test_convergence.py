@@ -21,11 +21,13 @@ def by_arviz(x):
     axes = {"chain_axis": 1, "draw_axis": 2}
     halves = x[:, 0, : 2 * (x.shape[2] // 2)].reshape(len(x), 2, -1)
     with np.errstate(all="ignore"):
+        r_hat = array_stats.rhat(x if x.shape[1] > 1 else halves, **axes)
         return Convergence(
             array_stats.ess(x, method="mean", **axes),
             array_stats.ess(x, method="bulk", **axes),
             array_stats.ess(x, method="tail", prob=MIDDLE, **axes),
-            array_stats.rhat(x if x.shape[1] > 1 else halves, **axes),
+            # The halves of a chain are without its last draw if draws are odd.
+            np.where(np.isnan(x).any(axis=(1, 2)), np.nan, r_hat),
             *np.quantile(x, MIDDLE, axis=(1, 2)),
         )
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
 
 import isotherm as iso
 from isotherm.draws import Draws, Moments
@@ -305,6 +306,37 @@ def test_a_long_summary_takes_sizes_and_r_hat_from_evenly_spaced_draws(monkeypat
     assert (found.ess_bulk, found.ess_tail, found.r_hat) == (third.ess_bulk, third.ess_tail, third.r_hat)
     assert (found.mean, found.sd, found.low, found.high) == (every.mean, every.sd, every.low, every.high)
     assert found.mcse == pytest.approx(every.sd / third.sd * third.mcse)
+
+
+def test_rows_of_a_summary_are_those_of_each_element_alone(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.normal(size=(3, 60, 2, 4)), axis=1).astype(np.float32) * 10.0 ** np.arange(
+        -3, 5
+    ).reshape(2, 4)
+    corner = np.where(np.arange(4) == 1, np.float32(0.1), x[:, :, 0])
+    monkeypatch.setattr("isotherm.judging.summary.AT_ONCE", 3 * 120)
+    draws = dataclasses.replace(made({"x": x}, complete=(True, False, True)), derived={"corner": corner})
+    summary = draws.summary()
+    complete = x[[0, 2]].astype(np.float64)
+    for i, row in enumerate(summary.rows):
+        one = complete[:, :, i // 4, i % 4]
+        assert row.name == f"x[{i // 4}, {i % 4}]"
+        low, high = np.quantile(one, (0.05, 0.95))
+        size = array_stats.ess(one, method="mean")
+        wanted = (one.mean(), one.std(ddof=1), low, high, one.std(ddof=1) / size**0.5)
+        wanted += (
+            array_stats.ess(one),
+            array_stats.ess(one, method="tail", prob=(0.05, 0.95)),
+            array_stats.rhat(one),
+        )
+        assert dataclasses.astuple(row)[1:9] == pytest.approx([float(number) for number in wanted], rel=1e-9)
+        assert row.temperature == pytest.approx(
+            draws.moments.temperature["x"][[0, 2], i // 4, i % 4].mean(), rel=1e-6
+        )
+    assert dataclasses.astuple(summary["corner[1]"])[1:9] == pytest.approx(
+        (0.1, 0, 0.1, 0.1, 0, 120, 120, 1), rel=1e-7
+    )
+    assert dataclasses.astuple(summary["corner[2]"])[1:9] == dataclasses.astuple(summary["x[0, 2]"])[1:9]
 
 
 def test_labels_of_another_shape_are_refused(tmp_path):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float64, Int, Shaped
 
 from isotherm.store.stored_array import StoredArray
 from isotherm.text import visible
@@ -18,17 +18,40 @@ _AT_ONCE = 2**27  # bytes that are read of draws on the disk
 
 def elements_of(leaf: Any) -> Iterator[Shaped[np.ndarray, "chain draw"]]:
     """Yield each element of a leaf (chain, draw, ...) in the order of a flattened draw."""
+    for piece in _pieces(leaf):
+        for i in range(piece.shape[2]):
+            element = piece[:, :, i]
+            # A view would keep all that was read of a leaf on the disk.
+            yield np.ascontiguousarray(element) if isinstance(leaf, StoredArray) else element
+            del element
+        del piece
+
+
+def blocks_of(
+    leaf: Any, chains: Int[np.ndarray, " chain"], values: int
+) -> Iterator[Float64[np.ndarray, "number chain draw"]]:
+    """Yield copies of elements of a leaf (chain, draw, ...), as many at once as have about `values` draws."""
+    every = len(chains) == leaf.shape[0]
+    most = max(1, values // max(1, len(chains) * leaf.shape[1]))
+    for piece in _pieces(leaf):
+        for begin in range(0, piece.shape[2], most):
+            part = np.moveaxis(piece[:, :, begin : begin + most], 2, 0)
+            block = (part if every else part[:, chains]).astype(np.float64, order="C")
+            del part
+            yield block
+            del block  # before the next one is made
+        del piece
+
+
+def _pieces(leaf: Any) -> Iterator[Shaped[np.ndarray, "chain draw number"]]:
+    """Yield all elements of a leaf in memory at once, and of one on the disk as many as may be read at once."""
     if not isinstance(leaf, StoredArray):
-        flat = np.asarray(leaf).reshape(*leaf.shape[:2], -1)
-        yield from np.moveaxis(flat, 2, 0)
+        yield np.asarray(leaf).reshape(*leaf.shape[:2], -1)
         return
     size = math.prod(leaf.leaf.shape)
     count = max(1, _AT_ONCE * size // max(1, leaf.nbytes))
     for begin in range(0, size, count):
-        block = leaf.elements(begin, begin + count)
-        for i in range(block.shape[2]):
-            yield np.ascontiguousarray(block[:, :, i])  # no view, which would keep the block in memory
-        del block
+        yield leaf.elements(begin, begin + count)
 
 
 def labels_of(draws: "Draws") -> dict[str, list[str]]:

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.chains.advice import about_groups, too_noisy
-from isotherm.draws.elements import elements_of, labels_of, unknown
+from isotherm.draws.convergence import AT_ONCE, convergence
+from isotherm.draws.elements import blocks_of, labels_of, unknown
 from isotherm.draws.to_pandas import pandas_for
 from isotherm.printed import Printed, beyond
 from isotherm.text import visible
@@ -319,62 +320,54 @@ def _rows(
     if not sampled:  # a simplex has one coordinate fewer, and derived quantities have none
         heat = np.broadcast_to(heat.mean(axis=1, keepdims=True), (len(heat), size))
     rows = []
-    for label, x, t in zip(labels, _columns(leaf, chains), heat.T, strict=True):
-        rows.append(_row(label, x, t, sampled=sampled))
-        del x  # before the next one is made
+    for x in blocks_of(leaf, chains, AT_ONCE):
+        begin, end = len(rows), len(rows) + len(x)
+        rows += _rows_of(labels[begin:end], x, heat[:, begin:end], sampled=sampled)
+        del x  # before the next ones are made
     return rows
 
 
-def _columns(leaf: Any, chains: np.ndarray) -> Iterator[Float[np.ndarray, "chain draw"]]:
-    """Yield the draws of each element, and hold one of them at a time."""
-    for x in elements_of(leaf):
-        column = (x if len(x) == len(chains) else x[chains]).astype(np.float64)
-        del x
-        yield column
-        del column
+def _rows_of(
+    labels: list[str],
+    x: Float[np.ndarray, "number chain draw"],
+    heat: Float[np.ndarray, "chain number"],
+    *,
+    sampled: bool,
+) -> list[Row]:
+    """Return the rows of some elements."""
+    count = x[0].size
+    spaced = x[:, :, :: -(-count // _MOST_RANKED)]
+    found = convergence(spaced, _MIDDLE)
+    with np.errstate(invalid="ignore"):  # of draws that are not finite, for which the verdict has a sentence
+        mean, sd = x.mean(axis=(1, 2)), x.std(axis=(1, 2), ddof=1)
+        low, high = (found.low, found.high) if spaced.size == x.size else np.quantile(x, _MIDDLE, axis=(1, 2))
+    columns = {
+        "mean": mean,
+        "sd": sd,
+        "low": low,
+        "high": high,
+        "mcse": sd / np.maximum(found.mean_size, 1) ** 0.5,
+        "ess_bulk": found.bulk_size,
+        "ess_tail": found.tail_size,
+        "r_hat": found.r_hat,
+    }
+    if not sampled:  # a constant, such as the corner of a triangular matrix, is no fault
+        with np.errstate(invalid="ignore"):
+            constant, value = np.ptp(x, axis=(1, 2)) == 0, x[:, 0, 0]
+        exact = {"mean": value, "sd": 0.0, "low": value, "high": value, "mcse": 0.0}
+        exact |= {"ess_bulk": float(count), "ess_tail": float(count), "r_hat": 1.0}
+        columns = {name: np.where(constant, exact[name], column) for name, column in columns.items()}
+    columns["temperature"] = heat.mean(axis=0)
+    columns["temperature_error"] = _errors(heat, columns["ess_bulk"])
+    numbers = zip(*(columns[field.name].tolist() for field in dataclasses.fields(Row)[1:]), strict=True)
+    return [Row(label, *row) for label, row in zip(labels, numbers, strict=True)]
 
 
-def _row(
-    name: str, x: Float[np.ndarray, "chain draw"], heat: Float[np.ndarray, " chain"], *, sampled: bool
-) -> Row:
-    from arviz_stats.base import array_stats
-
-    stats: Any = array_stats
-    if not sampled and np.ptp(x) == 0:  # a constant, such as the corner of a triangular matrix
-        size, value = float(x.size), float(x[0, 0])
-        error = _error(heat, size)
-        return Row(name, value, 0.0, value, value, 0.0, size, size, 1.0, float(heat.mean()), error)
-    axes = {"chain_axis": 0, "draw_axis": 1}
-    spaced = x[:, :: -(-x.size // _MOST_RANKED)]
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # of constant draws, for which the verdict has a sentence
-        mean_size, bulk = (float(stats.ess(spaced, method=method, **axes)) for method in ("mean", "bulk"))
-        tail = float(stats.ess(spaced, method="tail", prob=_MIDDLE, **axes))
-        r_hat = float(stats.rhat(spaced if len(x) > 1 else _halves(spaced), **axes))
-    sd = float(x.std(ddof=1))
-    low, high = np.quantile(x, _MIDDLE)
-    return Row(
-        name=name,
-        mean=float(x.mean()),
-        sd=sd,
-        low=float(low),
-        high=float(high),
-        mcse=sd / max(mean_size, 1) ** 0.5,
-        ess_bulk=bulk,
-        ess_tail=tail,
-        r_hat=r_hat,
-        temperature=float(heat.mean()),
-        temperature_error=_error(heat, bulk),
-    )
-
-
-def _halves(x: Float[np.ndarray, "1 draw"]) -> Float[np.ndarray, "2 half"]:
-    """Return the two halves of a chain, for a comparison within it."""
-    return x[:, : 2 * (x.shape[1] // 2)].reshape(2, -1)
-
-
-def _error(heat: Float[np.ndarray, " chain"], effective: float) -> float:
-    """Return the Monte Carlo error of a temperature: that of a variance or the spread between chains, if larger."""
-    spread = float(heat.std(ddof=1)) / len(heat) ** 0.5 if len(heat) > 1 else 0.0
-    return max(spread, abs(float(heat.mean())) * (2 / max(effective, 1)) ** 0.5)
+def _errors(
+    heat: Float[np.ndarray, "chain number"], effective: Float[np.ndarray, " number"]
+) -> Float[np.ndarray, " number"]:
+    """Return Monte Carlo errors of temperatures: those of variances or the spread between chains, if larger."""
+    chains, number = heat.shape
+    spread = heat.std(axis=0, ddof=1) / chains**0.5 if chains > 1 else np.zeros(number)
+    of_a_variance = np.abs(heat.mean(axis=0)) * (2 / np.maximum(effective, 1)) ** 0.5
+    return np.where(of_a_variance > spread, of_a_variance, spread)

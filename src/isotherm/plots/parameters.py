@@ -3,12 +3,12 @@
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from isotherm.draws import Draws
+from isotherm.draws.convergence import r_hats
 from isotherm.draws.elements import elements_of, labels_of
 from isotherm.errors import must
 from isotherm.prediction.blocks import chosen
@@ -95,13 +95,8 @@ def _parameters(draws: Draws, selected: Sequence[_Element]) -> tuple[Parameter, 
 
 
 def _parameter(leaf: np.ndarray, i: int, label: str) -> Parameter:
-    from arviz_stats.base import array_stats
-
-    stats: Any = array_stats
     values = next(itertools.islice(elements_of(leaf), i, None)).astype(np.float64)
-    has_r_hat = values.shape[1] >= 4 and np.ptp(values) > 0
-    r_hat = float(stats.rhat(values, chain_axis=0, draw_axis=1)) if has_r_hat else float("nan")
-    return Parameter(label, values, r_hat)
+    return Parameter(label, values, float(r_hats(values[None])[0]))
 
 
 def _split_r_hat(leaf: np.ndarray) -> Float[np.ndarray, " number"]:

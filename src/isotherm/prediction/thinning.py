@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.draws import Draws
+from isotherm.draws.convergence import mean_sizes
 from isotherm.errors import IsothermWarning, must
 from isotherm.prediction.blocks import chosen
 
@@ -25,14 +26,12 @@ def thinned(draws: Draws, values: Float[np.ndarray, "draw ..."], precision: floa
     geometrically, at the rate that gives the least effective size among them. If all draws are too few, they are
     returned with a warning.
     """
-    from arviz_stats.base import array_stats
-
     chains, length = draws.num_chains, draws.num_draws
     flat = np.asarray(values, np.float64).reshape(chains, length, -1)
     varies = np.ptp(flat, axis=(0, 1)) > 0
     if length < 4 or not varies.any():
         return draws
-    effective = np.asarray(array_stats.ess(flat[..., varies], chain_axis=0, draw_axis=1, method="mean"))
+    effective = mean_sizes(np.moveaxis(flat[..., varies], 2, 0))
     if not np.isfinite(effective).all():
         return draws
     total = chains * length

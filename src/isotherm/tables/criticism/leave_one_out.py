@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from isotherm.draws import Draws
+from isotherm.draws.convergence import mean_sizes
 from isotherm.errors import check_count
 from isotherm.prediction.blocks import chosen, in_a_row
 from isotherm.printed import Printed
@@ -173,13 +174,10 @@ def _left_out(draws: Draws, model: Fitted, columns: Columns) -> Iterator[tuple[n
 
 def _efficiency(values: Float[np.ndarray, "row chain draw"]) -> float:
     """Return the effective number of draws over their number, for the densities of rows."""
-    from arviz_stats.base import array_stats
-
     count = values[0].size
     index = np.unique(np.linspace(0, len(values) - 1, _EFFICIENCY_ROWS).round().astype(int))
     some = np.exp(values[index] - values[index].max(axis=(1, 2), keepdims=True))
     some = some[np.ptp(some, axis=(1, 2)) > 0]
     if values.shape[2] < 4 or len(some) == 0:
         return 1.0
-    effective = np.asarray(array_stats.ess(some, chain_axis=-2, draw_axis=-1, method="mean"))
-    return float(np.clip(np.nanmedian(effective) / count, 1 / count, 1.0))
+    return float(np.clip(np.nanmedian(mean_sizes(some)) / count, 1 / count, 1.0))

@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from arviz_stats.base import array_stats
 from jaxtyping import Array, Float, Key
 
 from isotherm.data import load
+from isotherm.draws.convergence import r_hats
 from isotherm.models import logistic_regression
 
 DIMENSION = 100
@@ -82,7 +82,7 @@ def reference(runs: int, draws: int, seed: int) -> dict[str, Any]:
         "covariance": np.cov(flat.T).tolist(),
         "cloud": np.round(flat[:: max(1, len(flat) // 400), list(SHOWN)], 5).tolist(),
         "accepted": accepted,
-        "rhat": float(np.max(array_stats.rhat(x, chain_axis=0, draw_axis=1))),
+        "rhat": float(np.max(r_hats(np.moveaxis(x, 2, 0)))),
         "largest_difference": float(np.max(means.max(axis=0) - means.min(axis=0))),
         "standard_error": float(np.sqrt(np.mean(means.var(axis=0, ddof=1) / runs))),
         "test_log_likelihood": float(p.test_log_likelihood(mean)),

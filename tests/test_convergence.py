@@ -6,9 +6,11 @@ from arviz_stats.base import array_stats
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from isotherm.draws import convergence as module
-from isotherm.draws.convergence import Convergence, convergence, mean_sizes, r_hats
+from isotherm.draws.convergence import Convergence, convergence, mean_sizes, r_hat_limits, r_hats
 from isotherm.draws.elements import blocks_of
 
 MIDDLE = (0.05, 0.95)
@@ -26,6 +28,7 @@ def by_arviz(x):
             array_stats.ess(x, method="mean", **axes),
             array_stats.ess(x, method="bulk", **axes),
             array_stats.ess(x, method="tail", prob=MIDDLE, **axes),
+            None,  # ArviZ has no such size
             # The halves of a chain are without its last draw if draws are odd.
             np.where(np.isnan(x).any(axis=(1, 2)), np.nan, r_hat),
             *np.quantile(x, MIDDLE, axis=(1, 2)),
@@ -35,7 +38,8 @@ def by_arviz(x):
 def assert_same(x):
     found, wanted = convergence(x, MIDDLE), by_arviz(x)
     for name in Convergence._fields:
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name)
+        if name != "within_size":
+            np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name)
 
 
 def correlated(rho, chains, draws, seed=0):
@@ -110,7 +114,7 @@ def test_ranks_and_quantiles_of_any_numbers_are_those_of_arviz(x):
     found, wanted = convergence(x, MIDDLE), by_arviz(x)
     for name in ("low", "high"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
-    for name in Convergence._fields[:4]:
+    for name in ("mean_size", "bulk_size", "tail_size", "r_hat"):
         np.testing.assert_array_equal(np.isnan(getattr(found, name)), np.isnan(getattr(wanted, name)))
     usable = ~(wanted.r_hat > 1e6)  # of chains that are constant up to rounding
     np.testing.assert_allclose(found.r_hat[usable], wanted.r_hat[usable], rtol=1e-7)
@@ -141,3 +145,37 @@ def test_blocks_hold_the_draws_of_some_chains(values):
         blocks = list(blocks_of(x, chains, values))
         assert all(block.size <= max(values, 10 * len(chains)) for block in blocks)
         assert np.array_equal(np.concatenate(blocks), np.moveaxis(x.reshape(3, 10, 8), 2, 0)[:, chains])
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.9])
+def test_the_size_within_chains_is_that_of_scores_without_differences_of_chains(rho):
+    """ArviZ's size for the mean of normal scores of which each half of a chain has the mean zero."""
+    x = correlated(rho, 4, 400) + np.arange(4)[:, None]
+    halves = x.reshape(NUMBER, 8, 200)
+    scores = ndtri((rankdata(halves.reshape(NUMBER, -1), axis=1) - 3 / 8) / (1600 + 1 / 4)).reshape(
+        halves.shape
+    )
+    scores -= scores.mean(axis=2, keepdims=True)
+    wanted = array_stats.ess(scores.reshape(x.shape), method="mean", chain_axis=1, draw_axis=2)
+    np.testing.assert_allclose(convergence(x, MIDDLE).within_size, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("rho", "chains"), [(0.0, 4), (0.7, 4), (0.7, 1)])
+def test_chains_that_agree_exceed_the_limit_as_rarely_as_promised(rho, chains):
+    """100 parameters in each of 100 runs, in which none may exceed a limit of 20 %.
+
+    Bonferroni's bound is one, and autocorrelation times are estimated from above: there may be fewer runs. Their
+    number is binomial, with four standard deviations allowed. A chain 1.5 sd away is always found.
+    """
+    rng, beyond = np.random.default_rng(5), 0
+    for _ in range(100):
+        x = rng.normal(size=(100, chains, 800))
+        for t in range(1, x.shape[2]):
+            x[:, :, t] = rho * x[:, :, t - 1] + (1 - rho**2) ** 0.5 * x[:, :, t]
+        found = convergence(x, MIDDLE)
+        beyond += bool((found.r_hat > r_hat_limits(found.within_size, chains, 0.2)).any())
+    assert beyond / 100 < 0.2 + 4 * (0.2 * 0.8 / 100) ** 0.5
+    x[7, 0] += 1.5  # a chain that is elsewhere
+    found = convergence(x, MIDDLE)
+    apart = found.r_hat > r_hat_limits(found.within_size, chains, 0.2)
+    assert bool(apart[7]) == (chains > 1)

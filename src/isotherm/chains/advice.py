@@ -102,6 +102,14 @@ def about_groups(reasons: tuple[Reason, ...]) -> Iterator[str]:
     yield from (reason.why for reason in reasons if reason[:2] == UNDECLARED)
 
 
+def about_tails(wanted: int, given: int) -> str:
+    """Return a warning of batches that are too small for levels with few rows."""
+    return (
+        f"`batch_size` = {given} is small for levels with few rows: far from its mode a level is driven further out "
+        f"by the noise, and may take the scale of its group with it. Use {wanted} rows, or leave `batch_size` out"
+    )
+
+
 def about_heat(kept: np.ndarray, target: float) -> str:
     """Return a sentence if the kinetic temperature of a chain's draws was at least twice its target, else nothing."""
     kept = kept[np.isfinite(kept)].astype(np.float64)

@@ -30,7 +30,8 @@ from isotherm.store.stored_array import StoredArray
 from isotherm.transforms import Constraint
 from isotherm.versions import versions
 
-_MEASURED_CHAINS = 4  # chains in which s is measured; it differs little between chains
+_MEASURED_CHAINS = 4  # chains in which s is measured; it differs little between chains,
+_NOISIER = 10  # ... unless by this factor
 _MEASURED_FAILURES = 8  # failed lanes in which s is measured
 
 
@@ -157,7 +158,8 @@ def _final_noise(
     """Return s of a setup where its chains ended, and the friction h tr C / (2 T N_d M) that balances the noise.
 
     With moving anchors they are measured just before the anchors last moved, where the noise is largest. Both are
-    medians over a few chains. They do not depend on the covariance that the sampler estimates.
+    medians over a few chains, unless one of them has come to where its noise is many times theirs: then they are its
+    own. They do not depend on the covariance that the sampler estimates.
     """
     unknown: dict[str, float | None] = {"s": None, "noise_friction": None}
     if outcome.steps == 0:
@@ -173,7 +175,10 @@ def _final_noise(
         measured += [] if noise is None else [(noise, kernel, position)]
     if not measured:
         return unknown
-    s, trace = np.median([(noise.s, noise.trace) for noise, *_ in measured], axis=0)
+    found = np.array([(noise.s, noise.trace) for noise, *_ in measured])
+    s, trace = np.median(found, axis=0)
+    if np.max(found[:, 1]) > _NOISIER * trace:
+        s, trace = found[np.argmax(found[:, 1])]
     noise, kernel, position = measured[0]
     weighted = setup.kernel.minibatch.weighted
     _warn_of_anchors(

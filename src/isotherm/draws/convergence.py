@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.fft import fft, next_fast_len, rfft
-from scipy.special import ndtri
+from scipy.special import chdtri, ndtri
 
 AT_ONCE = 2**17  # draws in a block, of all its parameters together
 _FEWEST_DRAWS = 4  # of a chain
@@ -28,6 +28,7 @@ class Convergence(NamedTuple):
     - `mean_size`, `bulk_size`: the number of independent draws whose mean would be as exact: the mean of the
       parameter, and that of its normal scores, which exists for every distribution.
     - `tail_size`: the same for the shares of draws up to `low` and up to `high`, whichever is smaller.
+    - `within_size`: `bulk_size` by the autocorrelation within chains alone, however far apart they are.
     - `r_hat`: rank-normalised split R-hat, of the location or of the spread, whichever is larger.
     - `low`, `high`: quantiles.
     """
@@ -35,6 +36,7 @@ class Convergence(NamedTuple):
     mean_size: Float[np.ndarray, " number"]
     bulk_size: Float[np.ndarray, " number"]
     tail_size: Float[np.ndarray, " number"]
+    within_size: Float[np.ndarray, " number"]
     r_hat: Float[np.ndarray, " number"]
     low: Float[np.ndarray, " number"]
     high: Float[np.ndarray, " number"]
@@ -43,6 +45,19 @@ class Convergence(NamedTuple):
 def convergence(x: Float[np.ndarray, "number chain draw"], middle: tuple[float, float]) -> Convergence:
     """Return the statistics of all parameters, with the quantiles `middle`; of one chain, R-hat of its halves."""
     return Convergence(*_in_blocks(lambda block: _convergence(block, middle), x, len(Convergence._fields)))
+
+
+def r_hat_limits(
+    within_size: Float[np.ndarray, " number"], chains: int, chance: float
+) -> Float[np.ndarray, " number"]:
+    """Return what R-hat of any of these parameters exceeds with this probability though chains agree.
+
+    Means of m halves of chains then scatter as independent normal numbers whose variance is that of a draw divided by
+    the effective number of draws of a half. Bonferroni's bound is for all parameters, each with two R-hats.
+    """
+    m = 2 * max(chains, 2)
+    quantile = chdtri(m - 1, chance / (2 * max(len(within_size), 1)))
+    return np.sqrt(1 + m / within_size * quantile / (m - 1))
 
 
 def mean_sizes(x: Float[np.ndarray, "number chain draw"]) -> Float[np.ndarray, " number"]:
@@ -80,7 +95,7 @@ def _in_blocks(
 
 def _convergence(
     x: Float[np.ndarray, "number chain draw"], middle: tuple[float, float]
-) -> Float[np.ndarray, "6 number"]:
+) -> Float[np.ndarray, "7 number"]:
     number, chains, draws = x.shape
     halves = _split(x)
     scores, order, ordered = _ranked(halves)
@@ -95,7 +110,7 @@ def _convergence(
         half = draws // 2
         r_hat = r_hats(x[:, 0, : 2 * half].reshape(number, 2, half))
     tail = np.where(at_most_high < at_most_low, at_most_high, at_most_low)
-    return np.stack([_sizes(halves), _sizes(scores), tail, r_hat, low, high])
+    return np.stack([_sizes(halves), _sizes(scores), tail, _sizes(scores, apart=False), r_hat, low, high])
 
 
 def _quantile(ordered: _Flat, share: float) -> Float[np.ndarray, " number"]:
@@ -191,11 +206,14 @@ def _variance_ratios(x: Float[np.ndarray, "number chain draw"]) -> Float[np.ndar
     return np.sqrt(means[:, :, 0].var(axis=1, ddof=1) / within + (draws - 1) / draws)
 
 
-def _sizes(x: Float[np.ndarray, "number chain draw"]) -> Float[np.ndarray, " number"]:
-    """Return the effective number of draws for the mean of series with an even number of chains."""
+def _sizes(x: Float[np.ndarray, "number chain draw"], *, apart: bool = True) -> Float[np.ndarray, " number"]:
+    """Return the effective number of draws for the mean of series with an even number of chains.
+
+    Chains are taken to agree unless `apart`.
+    """
     chains, draws = x.shape[1:]
     means = x.mean(axis=2, keepdims=True)
-    between = means.var(axis=1, ddof=1)
+    between = means.var(axis=1, ddof=1) * apart
     # Most sequences end after few pairs of lags, which take a shorter Fourier transform than all of them.
     pairs = max(1, (draws - 1) // 2)
     few = min(pairs, max(16, pairs // 8))

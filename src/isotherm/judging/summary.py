@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.chains.advice import about_groups, too_noisy
-from isotherm.draws.convergence import AT_ONCE, convergence
+from isotherm.draws.convergence import AT_ONCE, convergence, r_hat_limits
 from isotherm.draws.elements import blocks_of, labels_of, unknown
 from isotherm.draws.to_pandas import pandas_for
 from isotherm.printed import Printed, beyond
@@ -30,7 +30,8 @@ _ROUNDING_LIMIT, _FORCE_LIMIT = (
     0.03,
     0.03,
 )  # tolerated errors of positions and of forces, in standard deviations
-_R_HAT_LIMIT = 1.01
+_R_HAT_LIMIT = 1.01  # or, where few draws of many parameters exceed it by chance, ...
+_CHANCE = 0.01  # ... what one of them exceeds with this probability though chains agree
 _JUMP_LIMIT = 0.3  # tolerated difference of log-densities, besides the error of the integral, in units of T
 _TEMPERATURE_LIMIT = 0.05  # tolerated relative error of a temperature that is an average over all parameters
 
@@ -134,11 +135,13 @@ def summarise(draws: "Draws") -> Summary:
             f"Nothing to summarise: {reasons} (a summary needs a completed chain of at least 4 draws).",
             (reasons,),
         )
-    rows, labels = [], labels_of(draws)
+    rows, derived, sizes, labels = [], [], [], labels_of(draws)
     temperatures = jax.tree.leaves(draws.moments.temperature)
     for (name, leaf), temperature in zip(draws.flat().items(), temperatures, strict=True):
-        rows += _rows(leaf, chains, temperature[chains].reshape(len(chains), -1), labels[name])
-    derived = [row for name, x in draws.derived.items() for row in _rows(x, chains, None, labels[name])]
+        heat = temperature[chains].reshape(len(chains), -1)
+        rows += _rows(leaf, chains, heat, labels[name], sizes)
+    for name, x in draws.derived.items():
+        derived += _rows(x, chains, None, labels[name], sizes)
     target = draws.record.temperature
     kinetic = draws.stats.get("kinetic_temperature")
     overall = draws.stats["configurational_temperature"][chains]
@@ -150,7 +153,7 @@ def summarise(draws: "Draws") -> Summary:
         verdict="",
         derived=tuple(derived),
     )
-    mixing = list(_about_mixing([*rows, *derived], len(chains)))
+    mixing = list(_about_mixing([*rows, *derived], np.array(sizes), len(chains)))
     mixing += list(about_groups(draws.record.reasons)) if mixing else []
     problems = [*about_the_run(draws), *_about_arithmetic(draws), *mixing, *_about_heat(draws, summary)]
     verdict = _no_fault(summary)
@@ -218,7 +221,7 @@ def _about_arithmetic(draws: "Draws") -> Iterator[str]:
             )
 
 
-def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
+def _about_mixing(rows: list[Row], within: Float[np.ndarray, " row"], chains: int) -> Iterator[str]:
     computed = [bool(np.isfinite(row.r_hat) and np.isfinite(row.ess_bulk)) for row in rows]
     if not all(computed):
         name = visible(rows[computed.index(False)].name)
@@ -226,11 +229,13 @@ def _about_mixing(rows: list[Row], chains: int) -> Iterator[str]:
     known = list(itertools.compress(rows, computed))
     if not known:
         return
-    worst = max(known, key=lambda row: row.r_hat)
-    if worst.r_hat > _R_HAT_LIMIT:
-        r_hat = beyond(worst.r_hat, _R_HAT_LIMIT)
+    limits = np.maximum(_R_HAT_LIMIT, r_hat_limits(within[computed], chains, _CHANCE))
+    worst, limit = max(zip(known, limits, strict=True), key=lambda x: x[0].r_hat - x[1])
+    if worst.r_hat > limit:
+        shown = _R_HAT_LIMIT if limit == _R_HAT_LIMIT else float(np.ceil(1000 * limit) / 1000)
+        r_hat = beyond(worst.r_hat, shown)
         yield (
-            f"R-hat of `{visible(worst.name)}` is {r_hat}, above {_R_HAT_LIMIT}, so the chains disagree: run longer "
+            f"R-hat of `{visible(worst.name)}` is {r_hat}, above {shown}, so the chains disagree: run longer "
             "(if it stays high, they are in different modes or the model needs another parametrisation)"
         )
     least = min(known, key=lambda row: row.ess_bulk)
@@ -310,9 +315,16 @@ def coordinate(draws: "Draws", name: str | None = None) -> str:
 
 
 def _rows(
-    leaf: np.ndarray, chains: np.ndarray, heat: Float[np.ndarray, "chain k"] | None, labels: list[str]
+    leaf: np.ndarray,
+    chains: np.ndarray,
+    heat: Float[np.ndarray, "chain k"] | None,
+    labels: list[str],
+    sizes: list[float],
 ) -> list[Row]:
-    """Return a row for each element of a leaf (chain, draw, ...), with the temperature of its coordinate, if any."""
+    """Return a row for each element of a leaf (chain, draw, ...), with the temperature of its coordinate, if any.
+
+    Appends to `sizes` their effective numbers of draws by the autocorrelation within chains alone.
+    """
     size = len(labels)
     sampled = heat is not None and heat.shape[1] == size
     if heat is None:
@@ -322,7 +334,9 @@ def _rows(
     rows = []
     for x in blocks_of(leaf, chains, AT_ONCE):
         begin, end = len(rows), len(rows) + len(x)
-        rows += _rows_of(labels[begin:end], x, heat[:, begin:end], sampled=sampled)
+        some, within = _rows_of(labels[begin:end], x, heat[:, begin:end], sampled=sampled)
+        rows += some
+        sizes += within
         del x  # before the next ones are made
     return rows
 
@@ -333,8 +347,8 @@ def _rows_of(
     heat: Float[np.ndarray, "chain number"],
     *,
     sampled: bool,
-) -> list[Row]:
-    """Return the rows of some elements."""
+) -> tuple[list[Row], list[float]]:
+    """Return the rows of some elements, and their effective numbers of draws within chains."""
     count = x[0].size
     spaced = x[:, :, :: -(-count // _MOST_RANKED)]
     found = convergence(spaced, _MIDDLE)
@@ -360,7 +374,7 @@ def _rows_of(
     columns["temperature"] = heat.mean(axis=0)
     columns["temperature_error"] = _errors(heat, columns["ess_bulk"])
     numbers = zip(*(columns[field.name].tolist() for field in dataclasses.fields(Row)[1:]), strict=True)
-    return [Row(label, *row) for label, row in zip(labels, numbers, strict=True)]
+    return [Row(label, *row) for label, row in zip(labels, numbers, strict=True)], found.within_size.tolist()
 
 
 def _errors(

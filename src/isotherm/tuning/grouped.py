@@ -44,7 +44,7 @@ def tune_grouped(
                 "levels have so many rows that the posterior is nearly normal: their structure is not needed"
             )
             return _described(plain, why)
-    setup = tune_groups(problem, key=key, batch_size=batch_size, say=say)
+    setup = tune_groups(problem, key=key, batch_size=batch_size, say=say, stacklevel=stacklevel + 1)
     return _described(setup, None)
 
 

@@ -13,11 +13,12 @@ from isotherm.gradients.arrow_variate import ArrowVariate
 from isotherm.gradients.minibatch import FullData
 from isotherm.sampling.warmup import prepared
 from isotherm.sums import precision
+from isotherm.tree import put_like
 from isotherm.tuning.groups import tune
 from isotherm.tuning.groups.derivatives import blocks
 from isotherm.tuning.groups.few_rows import few_rows
 from isotherm.tuning.groups.layout import layout_of, level_columns, pair_index
-from isotherm.tuning.groups.noise import LevelNoise, Moved
+from isotherm.tuning.groups.noise import LevelNoise, Moved, level_noise, roots_of
 from support.grouped import crossed_groups, logistic_groups
 
 
@@ -68,12 +69,67 @@ def test_levels_with_few_rows_are_used_in_every_step():
     noise = LevelNoise(
         mean=np.append(np.full(100, 0.01), np.full(10, 50.0)),
         heat=np.append(np.full(100, 0.1), np.full(10, 400.0)),
+        tails=np.zeros(110),
         roots=np.append(np.full(100, 1.0), np.full(10, 9.0)),
         counts=np.append(np.full(100, 200.0), np.full(10, 2.0)),
     )
     chosen = few_rows({Moved(0, 0): noise}, 20_020)
     np.testing.assert_array_equal(np.flatnonzero(chosen[0]), np.arange(100, 110))
     assert few_rows({Moved(0, 0): noise._replace(heat=np.full(110, 0.1), mean=np.zeros(110))}, 20_020) == {}
+
+
+def test_levels_whose_tails_call_for_large_batches_are_used_in_every_step():
+    """Noise that is small at the posterior and grows outward has the same effect."""
+    quiet = np.full(110, 0.01)
+    noise = LevelNoise(
+        mean=quiet,
+        heat=quiet,
+        tails=np.append(np.full(100, 1.0), np.full(10, 4e4)),
+        roots=np.append(np.full(100, 1.0), np.full(10, 9.0)),
+        counts=np.append(np.full(100, 200.0), np.full(10, 2.0)),
+    )
+    chosen = few_rows({Moved(0, 0): noise}, 20_020)
+    np.testing.assert_array_equal(np.flatnonzero(chosen[0]), np.arange(100, 110))
+
+
+def test_the_noise_in_the_tails_of_a_level_is_that_by_hand(no_few_rows, quick_compilation):
+    """Logistic rows: at the outermost nodes of the rule any noise counts, at 8 sd what drives a level further out.
+
+    With p the probability of a row and w = p (1 - p) at the anchor a, the remainder of a row's slope is
+    p(a) - p(b) + w (b - a), times the derivative of the effect along v. Without measured roots rows are drawn
+    equally often, so that one of N has the weight N. What is not moved is one sd away, on either side.
+    """
+    groups, each, nodes = 12, 5, np.polynomial.hermite_e.hermegauss(8)[0][[0, -1]]
+    posterior, data, init = logistic_groups(groups, each)
+    with pytest.warns(UserWarning, match="`batch_size` = 4 is small for levels with few rows"):
+        setup = iso.warmup(posterior, data, init, progress=False, batch_size=4)
+    gradient = setup.gradient
+    assert isinstance(gradient, ArrowVariate)
+    moved = Moved(0, 0)
+    found = level_noise(gradient, data, roots_of(gradient, seed=0), 0.0, moved).tails
+    mask = moved.mask(gradient)
+    signs = np.random.default_rng(0).integers(2, size=mask.size) * 2.0 - 1
+    expit = lambda x: 1 / (1 + np.exp(-x))
+    rows = {k: np.asarray(x, np.float64) for k, x in data.items()} | {"level": data["level"]}
+
+    def predictor(v):
+        theta = gradient.natural(put_like(v * signs, gradient.anchor)).theta
+        a, slopes, effect = (np.asarray(theta[k], np.float64) for k in ("a", "slopes", "effect"))
+        return a + rows["x"] @ slopes + effect[rows["level"]], effect[rows["level"]]
+
+    (at_anchor, _), N = predictor(0 * signs), groups * each
+    expected = np.zeros(groups)
+    for node in (*nodes, -8.0, 8.0):
+        noise = np.zeros(groups)
+        for side in (1, -1):
+            eta, effect = predictor(np.where(mask, node, side))
+            by_v = (predictor(np.where(mask, node + 0.01, side))[1] - effect) / 0.01
+            rest = expit(at_anchor) - expit(eta) + expit(at_anchor) * expit(-at_anchor) * (eta - at_anchor)
+            slope = rest * by_v
+            slope = np.where((abs(node) == 8) & (slope * node < 0), 0, slope)
+            noise += np.bincount(rows["level"], N * slope**2, minlength=groups) / 2
+        expected = np.maximum(expected, noise)
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
 
 
 @pytest.mark.slow

@@ -29,7 +29,16 @@ from isotherm.gradients.minibatch import FullData, Gradient
 from isotherm.posterior import Posterior
 from isotherm.preconditioner import DiagonalPreconditioner, Preconditioner
 from isotherm.sums.fold import each_on_devices
-from isotherm.tuning.groups.few_rows import ENOUGH, HEATED, SMALLEST, USUAL, few_rows, rows_needed
+from isotherm.tuning.groups.few_rows import (
+    ENOUGH,
+    ENOUGH_OF_A_STREAM,
+    HEATED,
+    LOOSE,
+    SMALLEST,
+    USUAL,
+    few_rows,
+    rows_needed,
+)
 from isotherm.tuning.groups.noise import (
     PASSES,
     LevelNoise,
@@ -96,12 +105,18 @@ class Batches:
             return self.given
         worst, heating = self.more * self.worst, self.more * self.heating
         rows = float(rows_needed(worst, heating, self.tails, h, friction))
-        return _rounded(min(max(rows, SMALLEST), 2.0**31))
+        return _rounded(float(min(max(rows, SMALLEST), 2**31)))
 
     def uses_all_rows(self, h: float, friction: float) -> bool:
         """Return whether batches would be so large that all rows may as well be used."""
-        n = self.needed(h, friction) + self.num_always
-        return self.given is None and ENOUGH * n > num_rows(self.data)
+        n, enough = self.needed(h, friction) + self.num_always, ENOUGH
+        if isinstance(self.data, Stream):  # all of its rows are no choice
+            enough = ENOUGH_OF_A_STREAM
+        return self.given is None and enough * n > num_rows(self.data)
+
+    def loose(self, h: float, friction: float) -> bool:
+        """Return whether a batch size that was given is too small for the tails of levels."""
+        return self.given is not None and not h * self.tails / self.given <= 2 * friction * LOOSE
 
     def narrowed(
         self, gradient: ArrowVariate, density: Posterior, chart: Charted, frame: ArrowPreconditioner
@@ -162,7 +177,11 @@ class Batches:
             why = f"batches would have {n + self.num_always} of {N} rows"
             return (Reason("gradient", "all rows", why),)
         s, heat = h * h * self.more * self.worst / n, h * self.more * self.heating / n / (2 * friction)
-        noise = f"it heats the effect of a level by {heat:.1%} at most, limit {HEATED:.0%}; s = {s:.2g}"
+        tails = h * self.tails / n / (2 * friction)
+        noise = (
+            f"it heats the effect of a level by {heat:.1%} at most, limit {HEATED:.0%}, and its tails by "
+            f"{tails:.0%}, limit {LOOSE:.0%}; s = {s:.2g}"
+        )
         found = [
             Reason("gradient", "control variate, order 2", "expansion of all rows; the Hessian is an arrow"),
             Reason(

@@ -12,6 +12,7 @@ QUIET, HEATED = 0.15, 0.02  # limits of s, and of the rise of a variance by nois
 # density there is that of a normal distribution at 6.7.
 LOOSE = 1.0
 ENOUGH = 8  # all rows are used if a step would use more than one in this many
+ENOUGH_OF_A_STREAM = 2  # the same for rows that are not in memory, of which a step cannot use all
 USUAL = 0.7  # step size and friction by which it is decided which rows are used in every step
 _MOST = 2.0**31
 _LESS = 0.7  # of the rows of a step, above which no rows are used in every step

@@ -14,6 +14,7 @@ from scipy import sparse
 from isotherm import tree
 from isotherm.arrow import ArrowPreconditioner, Border
 from isotherm.centring import Centring, Charted, charted, outer_numbers
+from isotherm.chains import advice
 from isotherm.chains.problem import Problem
 from isotherm.chains.setup import Setup
 from isotherm.chains.starts import NormalStarts
@@ -31,11 +32,16 @@ from isotherm.tuning.groups.pace import STEP, Pace, kernel_of, paced
 
 
 def tune_groups(
-    problem: Problem, *, key: Key[Array, ""], batch_size: int | None, say: Callable[[str], None]
+    problem: Problem,
+    *,
+    key: Key[Array, ""],
+    batch_size: int | None,
+    say: Callable[[str], None],
+    stacklevel: int,
 ) -> Setup:
     """Return a setup for a posterior whose parameters have levels of groups.
 
-    `say` is called with a description of each stage.
+    `say` is called with a description of each stage. Warnings point `stacklevel` calls up.
     """
     began, posterior, data = time.perf_counter(), problem.posterior, problem.data
     layout = layout_of(posterior, problem.init, data)
@@ -68,6 +74,9 @@ def tune_groups(
     if batches is not None:
         with precision.float64(wide):
             batches = batches.rechecked(pace.positions)
+        if batches.loose(pace.step_size, pace.friction):
+            wanted = dataclasses.replace(batches, given=None).needed(pace.step_size, pace.friction)
+            advice.warn(advice.about_tails(wanted, batch_size or wanted), stacklevel=stacklevel + 1)
     force = all_rows(target, data) if batches is None else batches.force(pace.step_size, pace.friction)
     why_not = problem.why_not_float64
     return Setup(

@@ -10,7 +10,12 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from isotherm.draws import convergence as module
-from isotherm.draws.convergence import Convergence, convergence, mean_sizes, r_hat_limits, r_hats
+from isotherm.draws.convergence import (
+    Convergence,
+    convergence,
+    mean_sizes,
+    r_hats,
+)
 from isotherm.draws.elements import blocks_of
 
 MIDDLE = (0.05, 0.95)
@@ -158,24 +163,3 @@ def test_the_size_within_chains_is_that_of_scores_without_differences_of_chains(
     scores -= scores.mean(axis=2, keepdims=True)
     wanted = array_stats.ess(scores.reshape(x.shape), method="mean", chain_axis=1, draw_axis=2)
     np.testing.assert_allclose(convergence(x, MIDDLE).within_size, wanted, rtol=1e-9)
-
-
-@pytest.mark.parametrize(("rho", "chains"), [(0.0, 4), (0.7, 4), (0.7, 1)])
-def test_chains_that_agree_exceed_the_limit_as_rarely_as_promised(rho, chains):
-    """100 parameters in each of 100 runs, in which none may exceed a limit of 20 %.
-
-    Bonferroni's bound is one, and autocorrelation times are estimated from above: there may be fewer runs. Their
-    number is binomial, with four standard deviations allowed. A chain 1.5 sd away is always found.
-    """
-    rng, beyond = np.random.default_rng(5), 0
-    for _ in range(100):
-        x = rng.normal(size=(100, chains, 800))
-        for t in range(1, x.shape[2]):
-            x[:, :, t] = rho * x[:, :, t - 1] + (1 - rho**2) ** 0.5 * x[:, :, t]
-        found = convergence(x, MIDDLE)
-        beyond += bool((found.r_hat > r_hat_limits(found.within_size, chains, 0.2)).any())
-    assert beyond / 100 < 0.2 + 4 * (0.2 * 0.8 / 100) ** 0.5
-    x[7, 0] += 1.5  # a chain that is elsewhere
-    found = convergence(x, MIDDLE)
-    apart = found.r_hat > r_hat_limits(found.within_size, chains, 0.2)
-    assert bool(apart[7]) == (chains > 1)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.fft import fft, next_fast_len, rfft
-from scipy.special import chdtri, ndtri
+from scipy.special import ndtri
 
 AT_ONCE = 2**17  # draws in a block, of all its parameters together
 _FEWEST_DRAWS = 4  # of a chain
@@ -45,19 +45,6 @@ class Convergence(NamedTuple):
 def convergence(x: Float[np.ndarray, "number chain draw"], middle: tuple[float, float]) -> Convergence:
     """Return the statistics of all parameters, with the quantiles `middle`; of one chain, R-hat of its halves."""
     return Convergence(*_in_blocks(lambda block: _convergence(block, middle), x, len(Convergence._fields)))
-
-
-def r_hat_limits(
-    within_size: Float[np.ndarray, " number"], chains: int, chance: float
-) -> Float[np.ndarray, " number"]:
-    """Return what R-hat of any of these parameters exceeds with this probability though chains agree.
-
-    Means of m halves of chains then scatter as independent normal numbers whose variance is that of a draw divided by
-    the effective number of draws of a half. Bonferroni's bound is for all parameters, each with two R-hats.
-    """
-    m = 2 * max(chains, 2)
-    quantile = chdtri(m - 1, chance / (2 * max(len(within_size), 1)))
-    return np.sqrt(1 + m / within_size * quantile / (m - 1))
 
 
 def mean_sizes(x: Float[np.ndarray, "number chain draw"]) -> Float[np.ndarray, " number"]:

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float
 
 from isotherm.chains.advice import about_groups, too_noisy
-from isotherm.draws.convergence import AT_ONCE, convergence, r_hat_limits
+from isotherm.draws.convergence import AT_ONCE, convergence
 from isotherm.draws.elements import blocks_of, labels_of, unknown
 from isotherm.draws.to_pandas import pandas_for
+from isotherm.judging.agreement import r_hat_limits
 from isotherm.printed import Printed, beyond
 from isotherm.text import visible
 
@@ -30,8 +31,10 @@ _ROUNDING_LIMIT, _FORCE_LIMIT = (
     0.03,
     0.03,
 )  # tolerated errors of positions and of forces, in standard deviations
-_R_HAT_LIMIT = 1.01  # or, where few draws of many parameters exceed it by chance, ...
-_CHANCE = 0.01  # ... what one of them exceeds with this probability though chains agree
+_R_HAT_LIMIT = (
+    1.01  # of many parameters more, as `r_hat_limits` says, if one of them would exceed it by chance:
+)
+_CHANCE = 0.01  # ... with this probability
 _JUMP_LIMIT = 0.3  # tolerated difference of log-densities, besides the error of the integral, in units of T
 _TEMPERATURE_LIMIT = 0.05  # tolerated relative error of a temperature that is an average over all parameters
 
@@ -229,7 +232,7 @@ def _about_mixing(rows: list[Row], within: Float[np.ndarray, " row"], chains: in
     known = list(itertools.compress(rows, computed))
     if not known:
         return
-    limits = np.maximum(_R_HAT_LIMIT, r_hat_limits(within[computed], chains, _CHANCE))
+    limits = r_hat_limits(within[computed], chains, limit=_R_HAT_LIMIT, chance=_CHANCE)
     worst, limit = max(zip(known, limits, strict=True), key=lambda x: x[0].r_hat - x[1])
     if worst.r_hat > limit:
         shown = _R_HAT_LIMIT if limit == _R_HAT_LIMIT else float(np.ceil(1000 * limit) / 1000)

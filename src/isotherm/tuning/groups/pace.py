@@ -28,12 +28,14 @@ STEP = 0.7  # step size times the stiffest frequency
 _THERMAL_MASS = 100.0  # smallest
 # Of a pilot run: chains, positions, steps between them, and steps before them.
 _CHAINS, _KEPT, _EVERY, _BEFORE = 4, 100, 3, 100
+_LONGER, _MOST_EVERY = 4, 48  # ... which is as many times as long if it does not show how slow chains are
 _RANDOM, _EXTREME = 2, 12  # points at which curvatures are taken: at random, and most of those far out
 _BEYOND = 1.3  # how much further out than a pilot run a long run comes, and ...
 _REACHED = 7.0  # ... the fall of the log-density over T there, up to which it does
 _SLOWER, _PILOTS = 0.8, 3  # a step that is shorter by this needs another pilot run; most of these
 _WIDEST = 20.0  # largest variance of a scale, in units of its normal approximation, that friction allows for
-_SLOWEST = 64  # most steps between draws
+_SLOWEST, _PATIENT = 64, 256  # most steps between draws, and if rows are few:
+_FEW = 2**14  # ... in a step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +100,19 @@ def paced(
     )
     curved = (problem.density, problem.data, frame) if batches is None else batches.curved(seed)
     stiffest, spent = largest_curvature(*curved, points, seed=seed)
-    stiffest, passes, A, slow = max(1.0, stiffest), passes + spent, 0.7, 0.0
+    stiffest, passes, A, slow, every = max(1.0, stiffest), passes + spent, 0.7, 0.0, _EVERY
     for number in range(_PILOTS):
         h = STEP / math.sqrt(stiffest)
         force = force_at(h, A)
         kernel = kernel_of(problem, chart, frame, h, A, force)
-        paths = _pilot(problem, kernel, frame, jax.random.fold_in(key, number))
-        passes += _CHAINS * (_BEFORE + _KEPT * _EVERY) * force.batch_size / problem.num_data
-        outer = _outer(frame, chart, paths)
+        start = jax.random.fold_in(key, number)
+        while True:
+            paths = _pilot(problem, kernel, frame, start, every)
+            passes += _CHAINS * (_BEFORE + _KEPT * every) * force.batch_size / problem.num_data
+            outer = _outer(frame, chart, paths)
+            if every == _MOST_EVERY or math.isfinite(_relaxation(outer)):
+                break
+            every *= _LONGER
         if outer.shape[2] == 0:  # no scale is unknown: curvatures are those of any point
             break
         far = _furthest(outer)
@@ -114,14 +121,16 @@ def paced(
             continue
         points = _beyond(curved, frame, _positions(frame, chart, paths, far))
         found, spent = largest_curvature(*curved, points, seed=seed)
-        passes, stiffest, slow = passes + spent, max(stiffest, found), _relaxation(outer) * h
+        passes, stiffest = passes + spent, max(stiffest, found)
+        slow = min(_relaxation(outer), _KEPT / 3) * every * h
         A = 1 / math.sqrt(_widest(outer, T))
         if STEP / math.sqrt(stiffest) > _SLOWER * h:
             break
     h, widest = STEP / math.sqrt(stiffest), _widest(outer, T)
     slowest = 1 / widest
     by_theory = max(A / slowest, 1 / A) / h
-    relaxation = min(max(by_theory, slow / h), _SLOWEST / 2)
+    patience = _PATIENT if force.batch_size <= _FEW else _SLOWEST
+    relaxation = min(max(by_theory, slow / h), patience / 2)
     burn_in, thinning = math.ceil(20 * relaxation), max(1, round(2 * relaxation))
     ends = [(chain, _KEPT // 2 * (k + 1) - 1) for chain in range(_CHAINS) for k in range(2)]
     some = _positions(frame, chart, paths, ends)
@@ -129,11 +138,11 @@ def paced(
 
 
 def _pilot(
-    problem: Problem, kernel: Kernel, frame: ArrowPreconditioner, key: Key[Array, ""]
+    problem: Problem, kernel: Kernel, frame: ArrowPreconditioner, key: Key[Array, ""], every: int
 ) -> PyTree[np.ndarray]:
-    """Return parameters of a pilot run, with leaves (chain, draw, ...), NaN after a chain has failed."""
+    """Return parameters at every so many steps of a pilot run, (chain, draw, ...), NaN after a chain has failed."""
     starts = NormalStarts(frame, problem.temperature**0.5)
-    setup = Setup(problem, kernel, starts, _BEFORE, _EVERY)
+    setup = Setup(problem, kernel, starts, _BEFORE, every)
     points = starts.positions(_CHAINS, key=key)
     ensemble = ensemble_of([setup], points, Length(_CHAINS, _KEPT), key)
     outcome = drive(ensemble, progress=False, title="warm-up")
@@ -228,7 +237,10 @@ def _widest(outer: Float[np.ndarray, "chain draw o"], T: float) -> float:
 
 
 def _relaxation(outer: Float[np.ndarray, "chain draw o"]) -> float:
-    """Return half the longest integrated autocorrelation time of the outer coordinates, in steps."""
+    """Return half the longest integrated autocorrelation time of the outer coordinates, in draws.
+
+    It is infinite if autocorrelations do not end within a third of the run.
+    """
     longest = 0.0
     for j in range(outer.shape[2]):
         chains = [x for x in outer[:, :, j] if np.isfinite(x).all()]
@@ -245,5 +257,7 @@ def _relaxation(outer: Float[np.ndarray, "chain draw o"]) -> float:
             if r < 0.05:
                 break
             total += 2 * r
+        else:
+            return math.inf
         longest = max(longest, total)
-    return longest * _EVERY / 2
+    return longest / 2

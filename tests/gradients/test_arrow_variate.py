@@ -21,10 +21,11 @@ from isotherm.samplers import CCAdL
 from isotherm.sampling.warmup import prepared
 from isotherm.store import plain
 from isotherm.sums import precision
+from isotherm.tuning.groups.coordinates import chart_of, frame_of
 from isotherm.tuning.groups.expansion import expansion
 from isotherm.tuning.groups.layout import layout_of, pair_index
 from isotherm.tuning.groups.marginal import Marginal
-from isotherm.tuning.groups.tune import _as_dtype, _chart, _frame
+from isotherm.tuning.groups.tune import _as_dtype
 from support.grouped import crossed_groups, normal_groups
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -40,8 +41,8 @@ def expanded(posterior, data, init, *, narrow=False):
         density, start = precision.widened(problem.density), precision.widened(problem.init)
         pairs = [pair_index(layout, problem.data, i, j) for i, j in layout.pairs]
         center = Marginal(density, problem.data, layout, pairs, seed=0).center(start)
-        chart = _chart(problem, layout, pairs, center)
-        frame = _frame(layout, pairs, center, chart)
+        chart = chart_of(problem, layout, pairs, center)
+        frame = frame_of(layout, pairs, center, chart)
         rounded = [precision.widened(_as_dtype(x, np.dtype(np.float32))) for x in (chart, frame)]
         gradient = expansion(density, problem.data, layout, pairs, *rounded)
         plain = in_coordinates(charted(density, rounded[0]), rounded[1])

@@ -10,11 +10,11 @@ from isotherm import tree
 from isotherm.centring import charted
 from isotherm.sampling.warmup import prepared
 from isotherm.sums import precision
+from isotherm.tuning.groups.coordinates import chart_of, frame_of
 from isotherm.tuning.groups.derivatives import blocks, prior_blocks
 from isotherm.tuning.groups.factor import arrow
 from isotherm.tuning.groups.layout import layout_of, pair_index
 from isotherm.tuning.groups.marginal import Marginal
-from isotherm.tuning.groups.tune import _chart, _frame
 
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.slow]
 
@@ -113,8 +113,8 @@ def test_the_factor_is_that_of_the_dense_hessian(wide):
 def test_in_the_coordinates_the_hessian_given_the_outer_parameters_is_the_identity(wide):
     problem, density, theta, layout, pairs = wide
     center = Marginal(density, problem.data, layout, pairs, seed=0).center(theta)
-    chart = _chart(problem, layout, pairs, center)
-    frame = _frame(layout, pairs, center, chart)
+    chart = chart_of(problem, layout, pairs, center)
+    frame = frame_of(layout, pairs, center, chart)
     target = charted(density, chart)
     zero = jnp.zeros(tree.size(theta))
     f = lambda v: target.log_density(frame.to_params(tree.unravel_like(v, theta)), problem.data)
@@ -129,8 +129,8 @@ def test_in_the_coordinates_the_hessian_given_the_outer_parameters_is_the_identi
 def test_there_and_back(wide):
     problem, density, theta, layout, pairs = wide
     center = Marginal(density, problem.data, layout, pairs, seed=0).center(theta)
-    chart = _chart(problem, layout, pairs, center)
-    frame = _frame(layout, pairs, center, chart)
+    chart = chart_of(problem, layout, pairs, center)
+    frame = frame_of(layout, pairs, center, chart)
     v = tree.normal_like(theta, key=jax.random.key(0))
     back = frame.from_params(frame.to_params(v))
     np.testing.assert_allclose(tree.ravel(back), tree.ravel(v), rtol=1e-6, atol=1e-6)
@@ -155,8 +155,8 @@ def test_a_normal_model_is_isotropic_whatever_its_scales_are():
         layout = layout_of(posterior, problem.init, problem.data)
         density, start = precision.widened(problem.density), precision.widened(problem.init)
         center = Marginal(density, problem.data, layout, [], seed=0).center(start)
-        chart = _chart(problem, layout, [], center)
-        frame = _frame(layout, [], center, chart)
+        chart = chart_of(problem, layout, [], center)
+        frame = frame_of(layout, [], center, chart)
         target = charted(density, chart)
         order, k, h = ordered(layout, start), layout.num_outer, layout.num_head
         for outer in ([0.0, 0.0], [-2.0, 1.0], [2.0, -2.0]):

@@ -31,6 +31,9 @@ from support.grouped import crossed_groups, normal_groups
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
+pytestmark = pytest.mark.slow  # second derivatives of the chart take long to compile
+
+
 def expanded(posterior, data, init, *, narrow=False):
     """Return the problem, control variates, the plain density of v, and both as functions of v in the same precision.
 
@@ -144,7 +147,6 @@ def test_batches_are_unbiased_and_their_contrasts_have_the_covariance_of_their_n
         assert abs(difference.mean()) < 4.5 * difference.std() / len(errors) ** 0.5
 
 
-@pytest.mark.slow
 def test_the_operator_is_the_mean_of_exact_contrasts(crossed):
     problem, gradient, _ = crossed
     with precision.float64():
@@ -173,7 +175,6 @@ def test_a_kernel_is_stored_and_read_back(crossed):
         assert eqx.tree_equal(again, kernel)
 
 
-@pytest.mark.slow
 def test_float32_holds_the_force_with_raw_columns_and_levels_with_thousands_of_rows():
     """A column 2000 +- 10, and levels with 2,000 rows: rounding moves the force by less than 0.003 sd.
 

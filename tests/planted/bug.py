@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 from pathlib import Path
 
 
@@ -46,6 +47,7 @@ class Bug:
         return path, text
 
 
+@functools.lru_cache(maxsize=8)
 def sources(package: Path) -> list[tuple[Path, str]]:
     """Return all files of the package and their texts."""
     return [(path, path.read_text()) for path in sorted(package.rglob("*.py"))]
@@ -53,18 +55,30 @@ def sources(package: Path) -> list[tuple[Path, str]]:
 
 def spans(text: str, within: str) -> list[tuple[int, int]]:
     """Return where the definitions called `within`, such as `Kernel` or `Kernel.step`, begin and end in a text."""
-    if f"{within.rpartition('.')[2]}" not in text:
-        return []
-    nodes, begins = [ast.parse(text)], [0]
+    return [span for name, span in definitions(text) if name == within]
+
+
+@functools.lru_cache(maxsize=1000)
+def definitions(text: str) -> list[tuple[str, tuple[int, int]]]:
+    """Return the qualified names of all definitions of a text, and where they begin and end."""
+    begins = [0]
     for line in text.splitlines(keepends=True):
         begins.append(begins[-1] + len(line))
-    for name in within.split("."):
-        kinds = ast.ClassDef | ast.FunctionDef
-        nodes = [x for node in nodes for x in node.body if isinstance(x, kinds) and x.name == name]
-    first = lambda node: min([node.lineno, *(d.lineno for d in node.decorator_list)])
-    return [(begins[first(node) - 1], begins[node.end_lineno]) for node in nodes]
+    found = []
+
+    def collect(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+                assert node.end_lineno is not None
+                found.append((prefix + node.name, (begins[first - 1], begins[node.end_lineno])))
+                collect(node.body, f"{prefix}{node.name}.")
+
+    collect(ast.parse(text).body, "")
+    return found
 
 
+@functools.lru_cache(maxsize=1000)
 def test_file(tests: Path, name: str) -> str:
     """Return the path of a test file relative to `tests`. `name` may end in `::test`."""
     file, separator, rest = name.partition("::")

@@ -28,10 +28,8 @@ from isotherm.tuning.groups.marginal import Marginal
 from isotherm.tuning.groups.tune import _as_dtype
 from support.grouped import crossed_groups, normal_groups
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
-
-pytestmark = pytest.mark.slow  # second derivatives of the chart take long to compile
+# Slow, since second derivatives of the chart take long to compile.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 def expanded(posterior, data, init, *, narrow=False):

@@ -22,7 +22,8 @@ from isotherm.tables.frames import columns_of
 from isotherm.tables.reader import available_bytes, open_table
 from isotherm.tables.reading import ReadTable, read_table_as
 from isotherm.tables.response import ResponsePass
-from isotherm.tables.survey import survey
+from isotherm.tables.separation import warn_if_separated
+from isotherm.tables.survey import chunk_length, survey
 from isotherm.tables.table import MemoryTable, Table
 
 _SHARE = 0.25  # of the memory that is available: rows that take less are loaded if steps take all of them
@@ -126,6 +127,15 @@ def regression(
         progress=progress,
         stacklevel=2,
     )
+    if law.is_binary:
+        length, made_design = chunk_length(table, source.encoder.names), source.encoder.design
+        warn_if_separated(
+            lambda: source.blocks(length),
+            asked.target,
+            made_design.names,
+            has_intercept=made_design.has_intercept,
+            stacklevel=2,
+        )
     made = assembled(source, law, prior, standardize=standardize, in_memory=_is_loaded(source, table))
     description = {"standardize": standardize} | (
         {} if reading.is_plain else {"reading": dataclasses.asdict(reading)}

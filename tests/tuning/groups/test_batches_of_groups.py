@@ -92,6 +92,7 @@ def test_levels_whose_tails_call_for_large_batches_are_used_in_every_step():
     np.testing.assert_array_equal(np.flatnonzero(chosen[0]), np.arange(100, 110))
 
 
+@pytest.mark.slow
 def test_the_noise_in_the_tails_of_a_level_is_that_by_hand(no_few_rows, quick_compilation):
     """Logistic rows: at the outermost nodes of the rule any noise counts, at 8 sd what drives a level further out.
 

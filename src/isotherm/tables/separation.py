@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 from isotherm.errors import IsothermWarning
 from isotherm.text import visible
 
+SEPARATED = "is perfectly separated"
 _MOST_COLUMNS = 100
 _FIRST, _ADDED = 1000, 1000  # rows with which the search begins, and that it takes from a block it had wrong
 _MARGIN = 1e-6  # in standard deviations of the columns
@@ -53,7 +54,7 @@ def warn_if_separated(
         else ", ".join(found[:10]) + (" together" if len(found) <= 10 else ", ...")
     )
     warnings.warn(
-        f"`{visible(target)}` is perfectly separated: {which} tells its two classes apart in every row, so only the "
+        f"`{visible(target)}` {SEPARATED}: {which} tells its two classes apart in every row, so only the "
         "prior bounds the coefficients. Leave a column out that is made from the target, or choose the prior with "
         "care.",
         IsothermWarning,

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import isotherm as iso
 from isotherm.cli.spec import make_problem, read_spec
 from isotherm.tables.inspection.findings import rows_in_words
 from isotherm.tables.inspection.inspect import inspect
@@ -157,7 +158,12 @@ def test_a_copy_of_the_target_is_left_out(tmp_path):
     frame = clean().assign(leak=lambda f: f.y / 1000, y2=lambda f: f.y > 100)
     assert "predicted from itself" in of(inspected(tmp_path, frame), "leak", "target").fault
     frame["answer"] = np.where(frame.y2, "yes", "no")
-    assert "predicted from itself" in of(inspected(tmp_path, frame, "answer"), "y2", "target").fault
+    with pytest.warns(
+        iso.IsothermWarning, match="`answer` is perfectly separated: `y`"
+    ):  # when the spec is used
+        result = inspected(tmp_path, frame, "answer")
+    assert "predicted from itself" in of(result, "y2", "target").fault
+    assert "`answer` is perfectly separated: `y` tells" in of(result, None, "separated").fault
 
 
 def test_copies_are_found_in_columns_with_gaps(tmp_path):

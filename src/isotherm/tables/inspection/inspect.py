@@ -7,10 +7,11 @@ import warnings
 from isotherm.errors import IsothermWarning
 from isotherm.progress import Progress
 from isotherm.tables.inspection.facts import facts_of
-from isotherm.tables.inspection.findings import found
+from isotherm.tables.inspection.findings import Finding, found
 from isotherm.tables.inspection.judge import Inspection, dropped_rows, judged
 from isotherm.tables.reader import is_csv, open_table
 from isotherm.tables.regressions import regression
+from isotherm.tables.separation import SEPARATED
 
 
 def inspect(path: str | os.PathLike[str], target: str | None = None, *, progress: bool = True) -> Inspection:
@@ -44,14 +45,17 @@ def _tried(result: Inspection, *, progress: bool) -> Inspection:
             fault = f"The proposed spec is refused: {error}"
             more = found(None, "refused", fault, "Correct the table, or the spec by hand.", blocks=True)
             return dataclasses.replace(result, findings=(more, *result.findings))
-    more = tuple(
-        found(None, "dependent", str(x.message), "Predictions are not affected.")
-        for x in caught
-        if issubclass(x.category, IsothermWarning)
-    )
+    more = tuple(_warned(str(x.message)) for x in caught if issubclass(x.category, IsothermWarning))
     dropped, rows = made.description.get("rows dropped", 0), result.rows
     # Texts that stand for a missing value leave out more rows than the first pass could count.
     exact = {"fault": dropped_rows(dropped, rows), "count": dropped}
     findings = [dataclasses.replace(x, **exact) if x.kind == "dropped" else x for x in result.findings]
     names = tuple(made.labels["coefficients"][-1][1:])
     return dataclasses.replace(result, findings=(*more, *findings), used_rows=rows - dropped, names=names)
+
+
+def _warned(text: str) -> Finding:
+    if SEPARATED in text:
+        fault, repair = text.split(". ", 1)
+        return found(None, "separated", f"{fault}.", repair)
+    return found(None, "dependent", text, "Predictions are not affected.")

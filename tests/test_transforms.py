@@ -1,9 +1,12 @@
 """Constrained parameters: bijections, their Jacobians, and posteriors that never leave their support."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
 
 import isotherm as iso
 from isotherm.models import gaussian
@@ -191,3 +194,26 @@ def test_the_temperature_is_that_of_the_posterior():
         iso.sample(
             posterior, np.ones(5, np.float32), 1.0, sampler=iso.SGLD(1e-3, temperature=4.0), batch_size=2
         )
+
+
+@pytest.mark.parametrize(("dtype", "ends"), [(np.float32, (-12, 20)), (np.float64, (-35, 60))])
+def test_a_scale_is_exact_close_to_zero_and_far_out(dtype, ends):
+    """y = -c log(1 - Phi(x)) by SciPy, and its slope c phi(x) / (1 - Phi(x)), up to rounding of x^2 in the exponent.
+
+    The relative error of the smallest y is that of exp(-x^2 / 2), which is x^2 / 2 times the rounding of a number.
+    """
+    x = np.linspace(*ends, 801).astype(dtype)
+    scale, wide = iso.Scale(2.0), x.astype(np.float64)
+    with jax.enable_x64(dtype == np.float64):
+        y = np.asarray(jax.jit(scale)(jnp.asarray(x)), np.float64)
+        slope = np.asarray(jax.vmap(jax.grad(scale))(jnp.asarray(x)), np.float64)
+        volume = np.asarray(scale.log_abs_det_jacobian(jnp.asarray(x), jnp.asarray(y, dtype)), np.float64)
+        back = np.asarray(scale.inv(jnp.asarray(y, dtype)), np.float64)
+    upper = log_ndtr(-wide)
+    log_slope = math.log(2) - wide**2 / 2 - 0.5 * math.log(2 * math.pi) - upper
+    rounding = 8 * np.finfo(dtype).eps * (1 + wide**2 / 2)
+    assert np.all(np.abs(y / (-2 * upper) - 1) < rounding)
+    assert np.all(np.abs(np.log(slope) - log_slope) < rounding)
+    assert np.all(np.abs(volume - log_slope) < rounding)
+    middle = np.abs(wide) < 5
+    np.testing.assert_allclose(back[middle], wide[middle], atol=50 * np.finfo(dtype).eps)

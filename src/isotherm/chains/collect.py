@@ -158,8 +158,8 @@ def _final_noise(
     """Return s of a setup where its chains ended, and the friction h tr C / (2 T N_d M) that balances the noise.
 
     With moving anchors they are measured just before the anchors last moved, where the noise is largest. Both are
-    medians over a few chains, unless one of them has come to where its noise is many times theirs: then they are its
-    own. They do not depend on the covariance that the sampler estimates.
+    medians over a few chains or, if the noise of one chain is many times theirs, those of that chain. They do not
+    depend on the covariance that the sampler estimates.
     """
     unknown: dict[str, float | None] = {"s": None, "noise_friction": None}
     if outcome.steps == 0:

@@ -87,7 +87,6 @@ def _follow(
 
 def _stretch(constraint: Constraint | Deviations, layout: Layout, theta: PyTree) -> Float[np.ndarray, " o"]:
     """Return by how much the outer numbers of a chart grow if a free outer parameter grows by `MOVE`."""
-
     at = lambda move: np.asarray(
         _numbers(constraint, layout, theta, tree.put(move, tree.dtype_of(theta))), np.float64
     )

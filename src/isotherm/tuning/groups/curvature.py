@@ -14,7 +14,7 @@ from isotherm.sums.fold import fold
 from isotherm.sums.points import at_each, padded
 from isotherm.sums.precision import exact
 
-POINTS = 12  # of which one program serves any number; more of them take a program of their own
+POINTS = 12  # up to this many share one compiled program
 _ITERATIONS = 12
 
 
